@@ -1,0 +1,3 @@
+from selfadapt.cli import main
+
+main()

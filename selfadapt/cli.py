@@ -1,0 +1,200 @@
+"""The command line: verbs only. Every setting of a run is `--set table.key=value`."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+
+import selfadapt
+from selfadapt import errors
+
+if TYPE_CHECKING:
+    from selfadapt.experiment import Run
+
+app = App(
+    name="selfadapt",
+    help="Train through wrong labels, and get clean ones back.",
+    version=selfadapt.__version__,
+    version_flags=["--version"],
+    help_format="plaintext",
+)
+
+Sets = Annotated[list[str] | None, Parameter(name="--set", negative="")]
+
+
+@app.command
+def fit(
+    data: str,
+    /,
+    *,
+    out: Path,
+    method: str = "sat",
+    net: str | None = None,
+    seed: int = 1,
+    set: Sets = None,
+    data_root: Path | None = None,
+) -> None:
+    """Train on DATA, correct its labels, and keep everything in a run directory.
+
+    DATA is a folder of class folders, a .csv or .parquet with images or paths and labels, an .npz
+    with x and y, or a name: see `selfadapt list`. The same command goes on with an unfinished run.
+
+    Example: selfadapt fit photos/ --out runs/a --net resnet18 --set train.epochs=40
+
+    Parameters
+    ----------
+    data
+        What to train on.
+    out
+        The run directory: new, empty, or of the same run.
+    method
+        How to train: sat, erm, …
+    net
+        The network: resnet18, mlp, module:function, timm:NAME, …; by default one that suits the
+        data.
+    seed
+        Of weights, order, augmentation and label noise.
+    set
+        A setting, as table.key=value; may be repeated. Tables: data, corruption, net, method,
+        train.
+    data_root
+        Where named sets lie, in their published layouts.
+    """
+    from selfadapt import recipe, terminal
+    from selfadapt.experiment import fit as run_fit
+
+    settings = recipe.parse(set or [])
+    if data_root is not None:
+        settings["data.root"] = str(data_root)
+    screen = terminal.console()
+    with terminal.View(screen) as view:
+        run = run_fit(
+            data,
+            out=out,
+            method=method,
+            net=net,
+            seed=seed,
+            settings=settings,
+            show=view.run(method),
+        )
+    _summarise(run, screen)
+
+
+def _summarise(run: Run, screen: Any) -> None:
+    from selfadapt import distributed, terminal
+
+    if not distributed.is_first():
+        return
+    screen.print(terminal.result_table([terminal.result_row(run.result)]))
+    screen.print(f"\nEverything is in {run.path}. Next:", markup=False)
+    screen.print(f"  selfadapt labels {run.path} --to clean.csv", markup=False)
+    screen.print(f"  selfadapt predict {run.path} DATA --to predictions.csv", markup=False)
+
+
+@app.command
+def demo(*, out: Path, seeds: int = 1, jobs: Annotated[int, Parameter(show=False)] = 1) -> None:
+    """Watch wrong labels ruin ordinary training, and self-adaptive training survive them.
+
+    Trains both on handwritten digits of which 40 % got a random label. Takes under a minute.
+
+    Example: selfadapt demo --out demo --seeds 3
+
+    Parameters
+    ----------
+    out
+        Where the runs go: new, empty, or of an earlier demo.
+    seeds
+        How many seeds, from 0.
+    """
+    from selfadapt.demo import run_demo
+
+    run_demo(out, seeds)
+
+
+@app.command
+def labels(run: Path, /, *, to: Path) -> None:
+    """Write a run's corrected labels to a file, with the given ones beside them.
+
+    Example: selfadapt labels runs/a --to clean.csv
+
+    Parameters
+    ----------
+    run
+        A finished run directory.
+    to
+        The file to write: .csv or .parquet.
+    """
+    from selfadapt import hand_over, terminal
+
+    written = hand_over.write_labels(run, to)
+    terminal.console().print(written, markup=False)
+
+
+@app.command
+def predict(run: Path, data: str, /, *, to: Path, set: Sets = None) -> None:
+    """Write a trained run's predictions for DATA, which needs no labels, to a file.
+
+    Example: selfadapt predict runs/a new_photos/ --to predictions.csv
+
+    Parameters
+    ----------
+    run
+        A run directory.
+    data
+        A folder of images, a .csv, .parquet or .npz, or a name (its test part).
+    to
+        The file to write: .csv or .parquet.
+    set
+        How to read it: data.path, data.id, data.root.
+    """
+    from selfadapt import hand_over, recipe, terminal
+
+    screen = terminal.console()
+    with terminal.View(screen) as view:
+        written = hand_over.write_predictions(
+            run, data, to, recipe.nest(recipe.parse(set or []))["data"], view.run("predict")
+        )
+    screen.print(written, markup=False)
+
+
+@app.command(name="list")
+def list_names() -> None:
+    """List the methods, data sources, nets and corruptions there are, with their settings.
+
+    Example: selfadapt list
+    """
+    from selfadapt import catalogue, terminal
+
+    catalogue.show(terminal.console())
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code: 0, 2 for what a person can put right, 130 or 143 for a stopped run."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
+    except CycloptsError as error:
+        return _complain(f"{error}\nSee `selfadapt --help`.", 2)
+    except errors.Interrupted as error:
+        return _complain(str(error), error.exit_code)
+    except errors.SelfAdaptError as error:
+        return _complain(str(error), 2)
+    except KeyboardInterrupt:
+        return _complain("stopped; the same command goes on from the last checkpoint", 130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
+            raise
+        return _complain(f"{error.strerror}: {error.filename or 'writing the run'}", 2)
+    return 0
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"selfadapt: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,80 @@
+"""Reading labelled data: `load` turns a file, a folder, arrays or a name into `LabelledData`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from selfadapt.data.build import build, check_settings
+from selfadapt.data.images import IN_MEMORY, ImageFiles, check_quarantine
+from selfadapt.data.labelled import InMemory, Inputs, LabelledData, Rows
+from selfadapt.data.part import Progress, Wanted
+from selfadapt.data.read import is_name, read, read_test
+
+__all__ = [
+    "IN_MEMORY",
+    "ImageFiles",
+    "InMemory",
+    "Inputs",
+    "LabelledData",
+    "Rows",
+    "check_quarantine",
+    "load",
+]
+
+
+def load(
+    source: Any,
+    *,
+    label: str | None = None,
+    path: str | None = None,
+    id: str | None = None,
+    true: str | None = None,
+    test: float | str | Path = 0.1,
+    limit: int | None = None,
+    size: int | None = None,
+    root: str | Path | None = None,
+    progress: Progress | None = None,
+) -> LabelledData:
+    """Labelled data with its test part.
+
+    source: a folder of class folders (or with train/ and test/ in it), a .csv, .parquet or .npz
+      file, a name (digits, cifar10, …, hf:owner/name), (x, y), {"x": …, "y": …}, or LabelledData,
+      which is returned as it is.
+    label, path, id, true: the columns with labels, images, ids and, only for measuring, true
+      labels; found by their usual names if not given.
+    test: the share to hold out where the source has no test part (0 for none), or a test set.
+    limit: use only the first rows of the training part.
+    size: the side of the square that images are scaled to.
+    root: where named sets lie, and what paths in a table are relative to.
+    """
+    if isinstance(source, LabelledData):
+        return source
+    check_settings(test, limit, size, root)
+    place = None if root is None else Path(root).expanduser()
+    wanted = Wanted(label, path, id, true, place, progress)
+    found = read(source, wanted)
+    beside = read_test(test, wanted) if isinstance(test, str | Path) else None
+    again = lasting(
+        source,
+        {"label": label, "path": path, "id": id, "true": true, "test": test}
+        | {"limit": limit, "size": size, "root": place},
+    )
+    return build(found, beside, test, limit, size, progress, again)
+
+
+def lasting(source: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that load this again from any folder; the source of arrays is None."""
+    kept = {key: value for key, value in settings.items() if value is not None}
+    for name in ("test", "root"):
+        if name in kept:
+            kept[name] = _lasting(kept[name])
+    return {"source": _lasting(source), **kept}
+
+
+def _lasting(source: Any) -> Any:
+    """A path that means the same from any folder; None for arrays."""
+    if isinstance(source, str | Path) and not is_name(source):
+        return str(Path(source).expanduser().absolute())
+    return source if isinstance(source, str | float | int) else None

@@ -1,0 +1,160 @@
+"""From what a reader found to LabelledData: test part, limit, class numbers, pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from selfadapt.data import labels, split
+from selfadapt.data.images import check_quarantine, choose_size, fit_square, open_images
+from selfadapt.data.labelled import InMemory, Inputs, LabelledData
+from selfadapt.data.part import Found, Part, Progress
+from selfadapt.errors import BadInput
+
+Settings = Mapping[str, Any]
+
+
+def check_settings(
+    test: float | str | Path, limit: int | None, size: int | None, root: str | Path | None
+) -> None:
+    if isinstance(test, bool) or not isinstance(test, int | float | str | Path):
+        raise BadInput(f"data.test={test!r}: give a share below 1, or the path of a test set")
+    if isinstance(test, int | float) and not 0 <= test < 1:
+        raise BadInput(f"data.test={test}: the share to hold out must be at least 0 and below 1")
+    for name, value in (("limit", limit), ("size", size)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise BadInput(f"data.{name}={value!r}: give a whole number from 1")
+    if size is not None and size > 4096:
+        raise BadInput(f"data.size={size}: images are scaled to at most 4096 pixels")
+    if root is not None and not Path(root).expanduser().is_dir():
+        raise BadInput(f"data.root={str(root)!r}: there is no such folder")
+
+
+def build(
+    found: Found,
+    beside: Part | None,
+    test: float | str | Path,
+    limit: int | None,
+    size: int | None,
+    progress: Progress | None,
+    source: Settings,
+) -> LabelledData:
+    """beside: a test set given apart, which takes the place of the source's own."""
+    if not len(found.train):
+        raise BadInput(f"{found.name} has no samples")
+    found = _numbered(replace(found, test=beside or found.test))
+    if found.test is None and isinstance(test, int | float):
+        found = _hold_out(found, test)
+    found = _limited(found, limit)
+    classes = found.classes or ()
+    labels.check_several(found.train.y, classes, limit)
+    labels.check_ids(found.train, found.name)
+    side = _side(found.train, size)
+    data = _opened(found.name, found.train, classes, side, progress, "training")
+    if found.test is not None:
+        opened = _opened(found.name, found.test, classes, side, progress, "test")
+        data = replace(data, test=opened)
+        _check_alike(data)
+    notes = (*found.notes, *data.notes, *(data.test.notes if data.test else ()))
+    return replace(data, augment=found.augment, source=source, notes=notes)
+
+
+def _numbered(found: Found) -> Found:
+    """Labels as numbers; the training part decides what the classes are."""
+    train, test = found.train, found.test
+    classes = labels.class_names(train.y, found.classes)
+    y = labels.to_numbers(train.y, classes, found.name)
+    counted = found.classes is None and train.y.dtype.kind != "U"
+    notes = (*found.notes, *(labels.gap_note(y) if counted else ()))
+    true = None if train.true is None else labels.to_numbers(train.true, classes, "true labels")
+    if test is not None:
+        test_y = labels.to_numbers(test.y, classes, "the test part")
+        labels.check_seen(y, test_y, classes)
+        test = replace(test, y=test_y, true=None)
+    train = replace(train, y=y, true=true)
+    return replace(found, train=train, test=test, classes=classes, notes=notes)
+
+
+def _hold_out(found: Found, share: float) -> Found:
+    stay, held = split.hold_out(found.train.y, share)
+    count = f"{len(held):,} of {len(found.train):,} samples"
+    if share == 0:
+        return replace(found, notes=(*found.notes, "no test part (data.test=0)"))
+    if not len(held):
+        told = f"no test part, and {len(found.train):,} samples are too few to hold one out"
+        return replace(found, notes=(*found.notes, told))
+    told = f"no test part: held out {count}, stratified (data.test=0 for none)"
+    test = replace(found.train.take(held), true=None)
+    if found.train.true is not None:
+        test = replace(test, y=found.train.true[held])
+        told += "; measured by their true labels"
+    return replace(found, train=found.train.take(stay), test=test, notes=(*found.notes, told))
+
+
+def _limited(found: Found, limit: int | None) -> Found:
+    train = found.train
+    if limit is None or limit >= len(train):
+        return found
+    if not found.by_class:
+        return replace(found, train=train.take(np.arange(limit)))
+    told = f"data.limit={limit}: {limit:,} of {len(train):,} samples, in proportion to the classes"
+    train = train.take(split.sample(train.y, limit))
+    return replace(found, train=train, notes=(*found.notes, told))
+
+
+def _side(part: Part, size: int | None) -> int:
+    """What images are scaled to; 0 for arrays as they are."""
+    if isinstance(part.x, list):
+        return choose_size(part.x, size)
+    if size is not None and part.x.dtype != np.uint8:
+        raise BadInput(f"data.size={size}: only images of 8 bits are scaled, not {part.x.dtype}")
+    return size or 0
+
+
+def _opened(
+    name: str,
+    part: Part,
+    classes: tuple[str, ...],
+    side: int,
+    progress: Progress | None,
+    what: str,
+) -> LabelledData:
+    bad: dict[int, str] = {}
+    inputs: Inputs
+    if isinstance(part.x, list):
+        inputs, bad = open_images(part.x, side, progress, f"reading {what} images")
+    else:
+        inputs = InMemory(_tensor(part.x, side))
+    notes = check_quarantine(bad, len(part), part.ids, what)
+    true = None if part.true is None else part.true.astype(np.int64)
+    ids = tuple(part.ids)
+    return LabelledData(
+        name, inputs, part.y, classes, ids, part.id_name, true, quarantined=bad, notes=notes
+    )
+
+
+def _tensor(x: NDArray[Any], side: int) -> torch.Tensor:
+    if side and x.shape[1:3] != (side, side):
+        x = np.stack([_scaled(each, side) for each in x])
+    return torch.from_numpy(np.require(x, requirements=["C", "W"]))
+
+
+def _scaled(pixels: NDArray[Any], side: int) -> NDArray[np.uint8]:
+    grey = pixels.shape[2] == 1
+    scaled = fit_square(Image.fromarray(pixels[..., 0] if grey else pixels), side)
+    return scaled[..., None] if grey else scaled
+
+
+def _check_alike(data: LabelledData) -> None:
+    if data.test is not None and data.test.inputs.shape != data.inputs.shape:
+        raise BadInput(
+            f"training samples have shape {data.inputs.shape}, test samples "
+            f"{data.test.inputs.shape}: they must be alike"
+        )

@@ -1,0 +1,232 @@
+"""What the columns of a table mean: labels, ids, and images or features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from selfadapt.data import labels
+from selfadapt.data.arrays import samples
+from selfadapt.data.images import EXTENSIONS
+from selfadapt.data.part import Encoded, Part, Wanted, row_ids
+from selfadapt.data.table import LABELS, Table, usual_label
+from selfadapt.errors import BadInput, unknown
+
+IMAGES = (
+    *("image", "img", "path", "file", "filename", "file_name", "filepath", "file_path"),
+    *("image_path", "img_path", "image_file"),
+)
+# What a run writes about its samples is no property of theirs.
+_WRITTEN_BY_A_RUN = frozenset(
+    (
+        *("row", "given", "corrected", "belief_given", "belief_corrected"),
+        *("weight", "suspicion", "true"),
+    )
+)
+
+
+def part(table: Table, wanted: Wanted) -> tuple[Part, tuple[str, ...] | None, tuple[str, ...]]:
+    """The samples, the class names its label column declares, and what to tell about it."""
+    label = _label_column(table, wanted)
+    given = _labels(table, label)
+    true = None if wanted.true is None else _labels(table, _known(table, wanted.true))
+    samples_only, notes = unlabelled(table, wanted)
+    return replace(samples_only, y=given, true=true), table.classes.get(label), notes
+
+
+def unlabelled(table: Table, wanted: Wanted) -> tuple[Part, tuple[str, ...]]:
+    """The samples alone, as if all were of class 0; a column of labels is no feature of theirs."""
+    if table.rows.num_rows == 0:
+        raise BadInput(f"{table.where} has no rows")
+    taken = {wanted.true, usual_label(table.rows.column_names, wanted)}
+    others = [name for name in table.rows.column_names if name not in taken]
+    image = _image_column(table, wanted, others)
+    ids, id_name = _ids(table, wanted, image)
+    none = np.zeros(table.rows.num_rows, np.int64)
+    if image is not None:
+        return Part(_images(table, image), none, ids, id_name), ()
+    x, notes = _features(table, [name for name in others if name != id_name])
+    return Part(x, none, ids, id_name), notes
+
+
+def _label_column(table: Table, wanted: Wanted) -> str:
+    if (name := usual_label(table.rows.column_names, wanted)) is not None:
+        return _known(table, name)
+    raise BadInput(
+        f"{table.where} has no column called {', '.join(LABELS)}. It has: "
+        f"{', '.join(table.rows.column_names)}. Name the one with the labels: data.label=NAME."
+    )
+
+
+def _known(table: Table, name: str) -> str:
+    if name not in table.rows.column_names:
+        raise unknown(f"column of {table.where}", name, table.rows.column_names)
+    return name
+
+
+def _labels(table: Table, name: str) -> NDArray[Any]:
+    column, where = table.rows[name], f"{table.where}, column {name!r}"
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values = column.to_pylist()
+    if table.where.lower().endswith(".csv") and pa.types.is_string(column.type):
+        return labels.from_text([value or "" for value in values], where)
+    return labels.clean(np.array(values, object), where)
+
+
+def _image_column(table: Table, wanted: Wanted, others: list[str]) -> str | None:
+    if wanted.path is not None:
+        return _known(table, wanted.path)
+    types = {name: table.rows.schema.field(name).type for name in others}
+    images = [name for name in others if _is_image(types[name])]
+    texts = [name for name in others if _is_text(types[name])]
+    for name in IMAGES:
+        if name in images or name in texts:
+            return name
+    if len(images) == 1:
+        return images[0]
+    # A run's own table of labels calls the path of an image its id.
+    return "id" if "id" in texts and _is_file_name(table.rows["id"][0].as_py()) else None
+
+
+def _is_image(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return bool(kind.get_field_index("bytes") >= 0)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_file_name(value: str | None) -> bool:
+    return value is not None and Path(value).suffix.lower() in EXTENSIONS
+
+
+def _images(table: Table, name: str) -> Encoded:
+    kind = table.rows.schema.field(name).type
+    if not (_is_image(kind) or _is_text(kind)):
+        raise BadInput(
+            f"{table.where}: column {name!r} is of type {kind}; images are paths, encoded bytes, "
+            "or a struct of bytes and path"
+        )
+    # Chunk by chunk: joined, more than 2 GiB of images overflow Arrow's offsets.
+    chunks = table.rows[name].iterchunks()
+    items = [item for chunk in chunks for item in _encoded(chunk, kind, table.folder)]
+    _check_some_exist(items, table)
+    return items
+
+
+def _encoded(chunk: Any, kind: pa.DataType, folder: Path) -> list[str | bytes]:
+    nothing = [None] * len(chunk)
+    if _is_text(kind):
+        both = zip(nothing, chunk.to_pylist(), strict=True)
+    elif pa.types.is_struct(kind):
+        both = zip(chunk.field("bytes").to_pylist(), _paths(chunk) or nothing, strict=True)
+    else:
+        both = zip(chunk.to_pylist(), nothing, strict=True)
+    return [_item(content, path, folder) for content, path in both]
+
+
+def _paths(chunk: Any) -> list[str | None]:
+    has_paths = chunk.type.get_field_index("path") >= 0
+    return chunk.field("path").to_pylist() if has_paths else []
+
+
+def _item(content: bytes | None, path: str | None, folder: Path) -> str | bytes:
+    """An empty image is found out when it is read, and quarantined."""
+    if content is None and path:
+        return str(folder / path)
+    return content or b""
+
+
+def _check_some_exist(items: Encoded, table: Table) -> None:
+    first = [item for item in items[:20] if isinstance(item, str)]
+    if first and len(first) == len(items[:20]) and not any(Path(item).is_file() for item in first):
+        raise BadInput(
+            f"{table.where}: none of the first {len(first)} files exists; the first is "
+            f"{first[0]!r}. Paths are taken relative to {str(table.folder)!r}; "
+            "set data.root to the folder they start from."
+        )
+
+
+def _ids(table: Table, wanted: Wanted, image: str | None) -> tuple[list[str], str]:
+    """The id column; else the images' paths; else row numbers."""
+    names = table.rows.column_names
+    name = _known(table, wanted.id) if wanted.id is not None else "id" if "id" in names else None
+    if name is not None:
+        return _texts(table, name), name
+    if image is not None and _is_text(table.rows.schema.field(image).type):
+        return _texts(table, image), "path"
+    if image is not None and pa.types.is_struct(table.rows.schema.field(image).type):
+        chunks = table.rows[image].iterchunks()
+        texts = [path for chunk in chunks for path in _paths(chunk) if path]
+        if texts and len(set(texts)) == table.rows.num_rows:
+            return texts, "path"
+    return row_ids(table.rows.num_rows), "row"
+
+
+def _texts(table: Table, name: str) -> list[str]:
+    values = table.rows[name].to_pylist()
+    if None in values or "" in values:
+        row = next(i for i, value in enumerate(values) if value in (None, ""))
+        raise BadInput(f"{table.where}: column {name!r} is empty in row {row}")
+    return [str(value) for value in values]
+
+
+def _features(table: Table, others: list[str]) -> tuple[NDArray[Any], tuple[str, ...]]:
+    if {"given", "corrected"} <= set(table.rows.column_names):
+        others = [name for name in others if name not in _WRITTEN_BY_A_RUN]
+    chosen = [name for name in others if _is_number(table.rows.schema.field(name).type)]
+    if not chosen:
+        raise BadInput(
+            f"{table.where} has neither images nor features. It has: "
+            f"{', '.join(table.rows.column_names)}. Name the column of paths or encoded images: "
+            "data.path=NAME."
+        )
+    columns = [_numbers(table, name) for name in chosen]
+    left = [name for name in others if name not in chosen]
+    unused = f"; not used: {', '.join(left)}" if left else ""
+    note = f"{len(chosen)} feature column{'s' if len(chosen) > 1 else ''}{unused}"
+    return samples(np.concatenate(columns, axis=1), table.where), (note,)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )
+
+
+def _numbers(table: Table, name: str) -> NDArray[np.float64]:
+    """A column as [N, 1], or [N, D] if it holds lists."""
+    column: Any = table.rows[name].combine_chunks()
+    if not pa.types.is_nested(column.type):
+        return _floats(column)[:, None]
+    flat = _floats(column.flatten())
+    lengths = np.unique(np.asarray(column.value_lengths()))
+    if len(lengths) != 1 or column.null_count or not lengths[0]:
+        raise BadInput(f"{table.where}: the lists in column {name!r} are not of one length")
+    return flat.reshape(len(column), -1)
+
+
+def test_part(table: Table, wanted: Wanted) -> Part:
+    """The test part beside a training part: it may lack the column that holds noisy labels, and
+    is then measured with the true ones."""
+    names = table.rows.column_names
+    label = next((name for name in (wanted.label, wanted.true) if name in names), None)
+    return part(table, replace(wanted, label=label, true=None))[0]
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    """Missing values as NaN."""
+    floats: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy(
+        zero_copy_only=False
+    )
+    return floats

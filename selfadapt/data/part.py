@@ -1,0 +1,93 @@
+"""What a reader hands to `load`: the samples of one part as they stand in the source, before
+labels become numbers and images are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfadapt.data.labelled import Augment, Rows
+from selfadapt.errors import BadInput
+
+Encoded: TypeAlias = "list[str | bytes]"  # for each image its file, or its encoded bytes
+Progress: TypeAlias = Callable[[int, int, str], None]  # (done, total, what)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user said about the layout of the source."""
+
+    label: str | None = None
+    path: str | None = None
+    id: str | None = None
+    true: str | None = None
+    root: Path | None = None
+    progress: Progress | None = None
+
+    def refuse_columns(self, where: str) -> None:
+        """A setting that would be ignored is a misunderstanding."""
+        for name in ("label", "path", "id", "true"):
+            if (given := getattr(self, name)) is not None:
+                raise BadInput(f"data.{name}={given!r} names a column, but {where} has none.")
+
+
+@dataclass(frozen=True)
+class Part:
+    x: NDArray[Any] | Encoded
+    y: NDArray[Any]  # whole numbers (int64) or class names, as `labels.clean` returns them
+    ids: list[str]
+    id_name: str = "row"
+    true: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Rows) -> Part:
+        chosen = rows.tolist()
+        x = [self.x[i] for i in chosen] if isinstance(self.x, list) else self.x[rows]
+        true = None if self.true is None else self.true[rows]
+        ids = [self.ids[i] for i in chosen]
+        return replace(self, x=x, y=self.y[rows], ids=ids, true=true)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A source as read: its parts, and its class names where it declares them."""
+
+    name: str
+    train: Part
+    test: Part | None = None
+    classes: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+    augment: Augment = "crop_flip"  # as in LabelledData
+    by_class: bool = False  # rows stand class by class, so the first few are no sample of all
+
+
+def row_ids(count: int) -> list[str]:
+    return [str(row) for row in range(count)]
+
+
+def no_progress(done: int, total: int, what: str) -> None:
+    pass
+
+
+def some(things: list[str], most: int = 5) -> str:
+    """A few of them, for a message: 'a', 'b' and 7 more."""
+    more = f" and {len(things) - most:,} more" if len(things) > most else ""
+    return ", ".join(repr(thing) for thing in things[:most]) + more
+
+
+def numbered(rows: NDArray[Any]) -> str:
+    """Rows for a message: row 3, or rows 3, 4, 8 and 7 more."""
+    shown = ", ".join(str(int(row)) for row in rows[:5])
+    more = f" and {len(rows) - 5:,} more" if len(rows) > 5 else ""
+    return f"row{'s' if len(rows) > 1 else ''} {shown}{more}"
+
+
+def first_true(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return np.flatnonzero(mask).astype(np.int64)

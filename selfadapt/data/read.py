@@ -1,0 +1,82 @@
+"""Which reader a source goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from selfadapt.data import arrays, columns, folder, hub, table
+from selfadapt.data.part import Found, Part, Wanted
+from selfadapt.data.sources import find, names
+from selfadapt.errors import BadInput, unknown
+
+
+def read(source: Any, wanted: Wanted) -> Found:
+    if isinstance(source, Path):
+        return _path(source, wanted)
+    if isinstance(source, str):
+        return _text(source, wanted)
+    if isinstance(source, Mapping):
+        return arrays.read_arrays(source, wanted)
+    if isinstance(source, tuple) and len(source) in (2, 4):
+        keys = ("x", "y", "x_test", "y_test")
+        return arrays.read_arrays(dict(zip(keys, source, strict=False)), wanted)
+    raise BadInput(
+        f"cannot read data from {type(source).__name__}: give a path, a name, (x, y), "
+        "(x, y, x_test, y_test) or a mapping with the keys x and y"
+    )
+
+
+def read_unlabelled(source: str | Path, wanted: Wanted) -> Part:
+    """The samples of a source that need not have labels; of a layout with parts, the training
+    part."""
+    path = Path(source).expanduser()
+    if is_name(source) or not path.exists():
+        return read(source, wanted).train
+    if path.is_dir():
+        found = folder.read_published(path, wanted)
+        return folder.every_image(path) if found is None else found.train
+    if path.suffix.lower() == ".npz":
+        return arrays.unlabelled(path, wanted)
+    if path.suffix.lower() in (".csv", ".parquet"):
+        return columns.unlabelled(table.read([path], wanted), wanted)[0]
+    return read(path, wanted).train
+
+
+def is_name(source: Any) -> bool:
+    return isinstance(source, str) and (source.startswith("hf:") or find(source) is not None)
+
+
+def _text(source: str, wanted: Wanted) -> Found:
+    if source.startswith("hf:"):
+        return hub.read(source.removeprefix("hf:"), wanted)
+    path = Path(source).expanduser()
+    if (reader := find(source)) is not None:
+        wanted.refuse_columns(source)
+        return reader(wanted)
+    if path.exists() or path.suffix or len(path.parts) > 1:
+        return _path(path, wanted)
+    raise unknown("data source, and no such file or folder:", source, [*names(), "hf:OWNER/NAME"])
+
+
+def _path(path: Path, wanted: Wanted) -> Found:
+    path = path.expanduser()
+    if not path.exists():
+        raise BadInput(f"There is no file or folder {str(path)!r} (looked at {path.absolute()})")
+    if path.is_dir():
+        return folder.read_folder(path, wanted)
+    if path.suffix.lower() == ".npz":
+        return arrays.read_npz(path, wanted)
+    if path.suffix.lower() in (".csv", ".parquet"):
+        part, classes, notes = columns.part(table.read([path], wanted), wanted)
+        return Found(path.stem, part, None, classes, notes)
+    raise BadInput(f"{path}: cannot read this kind of file. Give .csv, .parquet or .npz.")
+
+
+def read_test(source: str | Path, wanted: Wanted) -> Part:
+    """A test set given apart; like a test part, it may lack the column of noisy labels."""
+    path = Path(source).expanduser()
+    if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
+        return columns.test_part(table.read([path], wanted), wanted)
+    return read(source, wanted).train

@@ -1,0 +1,47 @@
+"""Passes in evaluation mode: predictions by row, in the order asked, shared out over processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from selfadapt import distributed
+from selfadapt.data.feed import Feed
+from selfadapt.engine.machine import Machine
+from selfadapt.methods import Method
+
+Tick = Callable[[int, int], None]
+
+
+@torch.no_grad()
+def probabilities(
+    method: Method,
+    feed: Feed,
+    machine: Machine,
+    rows: NDArray[np.int64] | None = None,
+    tick: Tick | None = None,
+) -> Tensor:
+    """[len(rows), C] predictions on the inputs as they are, on the CPU of every process."""
+    rows = feed.rows if rows is None else rows
+    mine = distributed.my_part(torch.arange(len(rows)))
+    was_training = method.training
+    method.eval()
+    found, done = [torch.empty(0, method.num_classes, device=machine.device)], 0
+    for part, x in feed.plain_parts(rows[mine.numpy()]):
+        with machine.autocast():
+            found.append(method.predict(x).float())
+        done += len(part)
+        if tick is not None:
+            tick(done, len(mine))
+    method.train(was_training)
+    _, everything = distributed.gather_rows(mine.to(machine.device), torch.cat(found))
+    return everything.cpu()
+
+
+def accuracy(probs: Tensor, labels: NDArray[np.int64]) -> float:
+    right = probs.argmax(dim=1).numpy() == labels
+    return float(right.mean())

@@ -1,0 +1,55 @@
+"""The device a run computes on, its precision, and the wrapper for several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+from accelerate import PartialState
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from selfadapt import distributed
+from selfadapt.batch import Batch, StepLoss
+from selfadapt.methods import Method
+
+ForwardLoss = Callable[[Batch, int], StepLoss]
+
+
+@dataclass(frozen=True)
+class Machine:
+    device: torch.device
+    precision: str  # fp32 or bf16
+
+    def autocast(self) -> AbstractContextManager[None]:
+        return torch.autocast(
+            self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"
+        )
+
+    def wrap(self, method: Method) -> nn.Module:
+        """The whole method is wrapped, so that any number of nets and inner passes lie within one
+        call. Buffers are never broadcast: the table of beliefs may be gigabytes, and every process
+        moves it alike."""
+        if distributed.processes() == 1:
+            return method
+        ids = [self.device.index] if self.device.type == "cuda" else None
+        return DistributedDataParallel(method, device_ids=ids, broadcast_buffers=False)
+
+
+def this_machine(precision: str = "auto") -> Machine:
+    """Joins the group of processes if a launcher started several, and picks the device."""
+    state = PartialState()
+    device = torch.device(state.device)
+    if precision == "auto":
+        precision = "bf16" if _has_fast_bf16(device) else "fp32"
+    return Machine(device, precision)
+
+
+def _has_fast_bf16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type == "cpu":
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return False

@@ -1,0 +1,66 @@
+"""What is measured after each epoch."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from selfadapt import distributed
+from selfadapt.engine.evaluate import accuracy, probabilities
+from selfadapt.engine.resume import save
+from selfadapt.engine.schedule import learning_rate
+from selfadapt.engine.work import Parts, Progress, Work
+from selfadapt.methods import Method
+
+
+def measure(work: Work, progress: Progress) -> dict[str, Any]:
+    """The epoch's line for the log. Rates are fractions; what is unknown is null."""
+    parts, method, machine = work.parts, work.method, work.machine
+    started = time.perf_counter()
+    visited = max(progress.visited, 1)
+    line: dict[str, Any] = {
+        "epoch": progress.epoch,
+        "lr": learning_rate(work.plan, progress.epoch, 0, method.steps),
+        "loss": progress.total / progress.weight if progress.weight else 0.0,
+        "train_accuracy": progress.right / visited,
+        "train_true_accuracy": None,
+        "validation_accuracy": None,
+        "test_accuracy": None,
+        "labels_changed": None,
+        "labels_right": None,
+        "seconds": progress.seconds,
+        "samples_per_second": progress.samples / max(progress.seconds, 1e-9),
+    }
+    if parts.true_labels is not None:
+        line["train_true_accuracy"] = progress.truly_right / visited
+
+    def tick(done: int, total: int) -> None:
+        work.show({"epoch": progress.epoch, "measured": done, "of": total})
+        if work.stop.asked and distributed.processes() == 1:
+            save(work, progress)
+            raise work.stop.interrupted(work.run)
+
+    if len(parts.validation):
+        probs = probabilities(method, parts.train, machine, parts.validation, tick)
+        line["validation_accuracy"] = accuracy(probs, parts.labels[parts.validation])
+    if parts.test is not None and parts.test_labels is not None:
+        probs = probabilities(method, parts.test, machine, None, tick)
+        line["test_accuracy"] = accuracy(probs, parts.test_labels)
+    line |= belief_figures(method, parts)
+    progress.measuring += time.perf_counter() - started
+    return line
+
+
+@torch.no_grad()
+def belief_figures(method: Method, parts: Parts) -> dict[str, float]:
+    """The shares of training labels that are believed to be others, and believed rightly."""
+    beliefs = method.beliefs()
+    if beliefs is None:
+        return {}
+    believed = beliefs.argmax(dim=1).cpu().numpy()[parts.train.rows]
+    figures = {"labels_changed": float((believed != parts.labels[parts.train.rows]).mean())}
+    if parts.true_labels is not None:
+        figures["labels_right"] = float((believed == parts.true_labels[parts.train.rows]).mean())
+    return figures

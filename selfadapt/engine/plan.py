@@ -1,0 +1,60 @@
+"""How a run is trained, whatever the method: the settings under `train`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from selfadapt.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Defaults are the paper's: SGD, momentum 0.9, weight decay 5e-4, batch 256, 200 epochs, a
+    cosine from 0.1 set once an epoch."""
+
+    epochs: int = 200
+    batch: int = 256  # rows of one optimiser step, over all processes
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    lr: float | None = None  # 0.1 for sgd, 0.001 for adam
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    schedule: Literal["cosine", "cosine_step", "milestones", "constant"] = "cosine"
+    milestones: list[int] | None = None  # epochs at which the rate is multiplied by `gamma`
+    gamma: float = 0.1
+    warmup: float = 0.0  # epochs of linear rise from a thousandth of the rate
+    accumulate: int = 1  # parts a step is computed in, to save memory; the result is the same
+    clip: float | None = None  # the largest gradient norm
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    compile: bool = False
+    workers: int = 2  # processes that decode, for sets too large for memory
+    save_seconds: float = 30.0  # 0: at the end of every epoch
+    trackers: list[str] | None = None  # tensorboard, wandb, mlflow: beside log.jsonl
+
+    def __post_init__(self) -> None:
+        self._at_least("epochs", 1)
+        self._at_least("batch", 1)
+        self._at_least("accumulate", 1)
+        self._at_least("workers", 0)
+        self._at_least("save_seconds", 0)
+        self._at_least("warmup", 0)
+        self._at_least("weight_decay", 0)
+        if self.rate <= 0:
+            raise BadInput(f"train.lr must be positive, got {self.lr}")
+        if not 0 <= self.momentum < 1:
+            raise BadInput(f"train.momentum must lie in [0, 1), got {self.momentum}")
+        if self.accumulate > self.batch:
+            raise BadInput(f"train.accumulate={self.accumulate} exceeds train.batch={self.batch}")
+        if self.clip is not None and self.clip <= 0:
+            raise BadInput(f"train.clip must be positive, got {self.clip}")
+        if self.schedule == "milestones" and not self.milestones:
+            raise BadInput("train.schedule=milestones needs train.milestones, such as [75, 90]")
+
+    def _at_least(self, name: str, least: float) -> None:
+        value = getattr(self, name)
+        if not value >= least:
+            raise BadInput(f"train.{name} must be at least {least}, got {value}")
+
+    @property
+    def rate(self) -> float:
+        return self.lr if self.lr is not None else {"sgd": 0.1, "adam": 1e-3}[self.optimizer]

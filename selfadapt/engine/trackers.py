@@ -1,0 +1,53 @@
+"""The epoch's line, sent to experiment trackers too; log.jsonl is written in any case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfadapt import distributed, errors
+from selfadapt.rundir import RunDir
+
+_NAMES = ("tensorboard", "wandb", "mlflow")
+
+
+class Trackers:
+    """Accelerate's trackers by name, on the first process only."""
+
+    def __init__(self, names: list[str] | None, run: RunDir) -> None:
+        self.open: list[Any] = []
+        for name in names or ():
+            if name not in _NAMES:
+                raise errors.unknown("tracker", name, _NAMES)
+            if distributed.is_first():
+                self.open.append(_open(name, run))
+
+    def log(self, line: dict[str, Any]) -> None:
+        values = {name: value for name, value in line.items() if value is not None}
+        for tracker in self.open:
+            tracker.log(values, step=line["epoch"])
+
+    def __enter__(self) -> Trackers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for tracker in self.open:
+            tracker.finish()
+
+
+def _open(name: str, run: RunDir) -> Any:
+    from accelerate import tracking
+
+    kinds = {
+        "tensorboard": tracking.TensorBoardTracker,
+        "wandb": tracking.WandBTracker,
+        "mlflow": tracking.MLflowTracker,
+    }
+    arguments = {"logging_dir": str(run.path)} if name in ("tensorboard", "mlflow") else {}
+    try:
+        tracker = kinds[name](run.path.name, **arguments)
+        tracker.start()
+        return tracker
+    except ImportError as error:
+        raise errors.BadInput(
+            f"train.trackers names {name!r}, which is not installed: pip install {name} ({error})"
+        ) from None

@@ -1,0 +1,175 @@
+"""From a recipe to its pieces: checked settings, the parts of the data, the method with its net."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from selfadapt import corruption, errors, methods, nets, recipe, signatures
+from selfadapt import data as sources
+from selfadapt.data.feed import Feed
+from selfadapt.data.labelled import Augment, LabelledData
+from selfadapt.data.split import hold_out
+from selfadapt.engine.machine import Machine
+from selfadapt.engine.plan import Plan
+from selfadapt.engine.work import Parts
+from selfadapt.methods import Method
+from selfadapt.randomness import key
+
+Net = str | nn.Module | Callable[..., nn.Module]
+Rows = NDArray[np.int64]
+_STATISTICS_SAMPLE = 10_000
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A recipe whose every setting has been checked, before any data is read."""
+
+    source: Any
+    net: Net
+    seed: int
+    settings: recipe.Settings
+    plan: Plan
+
+    def recorded(self) -> dict[str, Any]:
+        return {"seed": self.seed, **self.settings}
+
+
+def plan_experiment(
+    source: Any, *, method: str, net: Net | None, seed: int, settings: Mapping[str, Any] | None
+) -> Experiment:
+    asked = recipe.nest(settings or {})
+    asked["method"].setdefault("name", method)
+    asked["net"].setdefault("name", "auto" if net is None else net)
+    asked["corruption"].setdefault("name", "none")
+    the_net = asked["net"]["name"]
+    asked["net"]["name"] = the_net if isinstance(the_net, str) else _describe(the_net)
+    resolved: recipe.Settings = {
+        "data": _data_settings(source, asked["data"]),
+        "corruption": _bind_named(asked["corruption"], corruption.resolve, "corruption"),
+        "net": asked["net"],
+        "method": _bind_named(asked["method"], methods.resolve, "method"),
+        "train": signatures.bind(Plan, "train", asked["train"]),
+    }
+    if the_net != "auto":
+        nets.resolve(the_net)
+    return Experiment(source, the_net, seed, resolved, Plan(**resolved["train"]))
+
+
+def _bind_named(
+    asked: Mapping[str, Any], resolve: Callable[[str], Callable[..., Any]], table: str
+) -> dict[str, Any]:
+    name = asked["name"]
+    rest = {key: value for key, value in asked.items() if key != "name"}
+    return {"name": name, **signatures.bind(resolve(name), table, rest)}
+
+
+def _data_settings(source: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    ours = signatures.settings_of(make_parts)
+    loading = {key: value for key, value in asked.items() if key not in ours}
+    parts = signatures.bind(
+        make_parts, "data", {key: value for key, value in asked.items() if key in ours}
+    )
+    if isinstance(source, LabelledData):
+        if loading:
+            raise errors.BadInput(
+                f"data.{next(iter(loading))} belongs to selfadapt.load: this data is loaded already"
+            )
+        return {**source.source, "labels": corruption.fingerprint(source.labels), **parts}
+    known = signatures.settings_of(sources.load).keys() | ours.keys()
+    for name in loading:
+        if name not in known:
+            raise errors.unknown("setting of data", name, known - {"progress"})
+    loads = signatures.bind(sources.load, "data", loading, skip=("progress",))
+    return {**sources.lasting(source, loads), **parts}
+
+
+def _describe(net: Any) -> str:
+    kind = net if isinstance(net, type) or not isinstance(net, nn.Module) else type(net)
+    return f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', repr(kind))}"
+
+
+def make_parts(
+    data: LabelledData,
+    seed: int,
+    plan: Plan,
+    machine: Machine,
+    *,
+    validation: float = 0.0,
+    augment: Augment | Literal["auto"] = "auto",
+) -> Parts:
+    """validation: the share of the training part held out, with its labels as given, to choose on.
+    augment: none, crop (zero-padded, an eighth of the side), crop_flip; auto is what suits the
+    source."""
+    if not 0 <= validation < 1:
+        raise errors.BadInput(f"data.validation must lie in [0, 1), got {validation}")
+    usable = _readable(data)
+    held = np.zeros(0, np.int64)
+    if validation > 0:
+        stay, out = hold_out(data.labels[usable], validation, f"validation {seed}")
+        usable, held = usable[stay], usable[out]
+    chosen = data.augment if augment == "auto" else augment
+    shared: dict[str, Any] = {"workers": plan.workers, "device": machine.device}
+    test = data.test
+    return Parts(
+        train=Feed(
+            data.inputs,
+            usable,
+            seed=seed,
+            batch=min(plan.batch, len(usable)),
+            augment=chosen,
+            **shared,
+        ),
+        labels=data.labels,
+        ids=data.ids,
+        validation=held,
+        true_labels=data.true_labels,
+        test=None if test is None else Feed(test.inputs, _readable(test), **shared),
+        test_labels=None if test is None else test.labels[_readable(test)],
+    )
+
+
+def _readable(data: LabelledData) -> Rows:
+    return np.setdiff1d(np.arange(len(data)), np.array(list(data.quarantined), np.int64))
+
+
+def build_method(
+    experiment: Experiment,
+    labels: Rows,
+    num_classes: int,
+    shape: Sequence[int],
+    statistics: Mapping[str, list[float]],
+) -> Method:
+    """The method with fresh weights, which depend on the seed only."""
+    net = net_for(shape) if experiment.net == "auto" else experiment.net
+    options = {k: v for k, v in experiment.settings["net"].items() if k != "name"}
+    make_net = nets.maker(net, shape, **statistics, options=options)
+
+    def make(num_outputs: int) -> nn.Module:
+        built = make_net(num_outputs)
+        if experiment.plan.compile:
+            built.compile()
+        return built
+
+    settings = {k: v for k, v in experiment.settings["method"].items() if k != "name"}
+    torch.manual_seed(key(experiment.seed, "init"))
+    name = experiment.settings["method"]["name"]
+    return methods.build(name, make, torch.from_numpy(labels), num_classes, settings)
+
+
+def net_for(shape: Sequence[int]) -> str:
+    """What `auto` stands for."""
+    return "mlp" if len(shape) == 1 or min(shape[1:]) < 16 else "resnet18"
+
+
+def input_statistics(feed: Feed) -> dict[str, list[float]]:
+    """Mean and deviation of each channel or feature, over the first 10,000 training rows."""
+    x = feed.plain(feed.rows[:_STATISTICS_SAMPLE]).double().cpu()
+    over = (0, 2, 3) if x.ndim == 4 else (0,)
+    return {"mean": x.mean(over).tolist(), "std": x.std(over, correction=0).tolist()}

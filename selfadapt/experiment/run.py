@@ -1,0 +1,123 @@
+"""A finished (or unfinished) run, opened from its directory."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from numpy.typing import NDArray
+
+from selfadapt import errors
+from selfadapt.data.feed import Feed
+from selfadapt.data.inputs import as_inputs
+from selfadapt.data.labelled import Inputs
+from selfadapt.engine.checkpoint import latest_checkpoint
+from selfadapt.engine.evaluate import Tick, probabilities
+from selfadapt.engine.machine import this_machine
+from selfadapt.engine.plan import Plan
+from selfadapt.engine.resume import restore
+from selfadapt.experiment.assembly import Experiment, Net, build_method
+from selfadapt.methods import Method
+from selfadapt.rundir import RunDir
+
+
+class Run:
+    """What a run directory holds, and the model trained in it."""
+
+    def __init__(self, files: RunDir, net: Net | None = None) -> None:
+        self.files = files
+        self.path = files.path
+        self._net = net
+        self._method: Method | None = None
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {self.files.status()})"
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """run.json: settings, data, noise, versions."""
+        return self.files.read_json(self.files.run_file)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        self._finished()
+        return self.files.read_json(self.files.result_file)
+
+    @property
+    def labels(self) -> pa.Table:
+        """One line a training sample: given, corrected, belief, weight, suspicion."""
+        self._finished()
+        return pq.read_table(self.files.labels_file)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        return self.files.log()
+
+    @property
+    def classes(self) -> list[str]:
+        classes: list[str] = self.about["data"]["classes"]
+        return classes
+
+    def predict(self, x: Any) -> NDArray[np.int64]:
+        """The class of each sample, as its place in `classes`."""
+        best: NDArray[np.int64] = self.predict_proba(x).argmax(axis=1).astype(np.int64)
+        return best
+
+    def predict_proba(self, x: Any) -> NDArray[np.float32]:
+        """[N, C] for an array in one of the forms `load` takes."""
+        return self.probabilities(as_inputs(x, self.shape))
+
+    def probabilities(self, inputs: Inputs, tick: Tick | None = None) -> NDArray[np.float32]:
+        about = self.about
+        machine = this_machine(about["resolved"]["precision"])
+        method = self.method().to(machine.device)
+        feed = Feed(inputs, np.arange(len(inputs)), device=machine.device)
+        return probabilities(method, feed, machine, tick=tick).numpy()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.about["data"]["shape"])
+
+    def method(self) -> Method:
+        """The trained method, from the newest checkpoint."""
+        if self._method is None:
+            found = latest_checkpoint(self.files.checkpoints)
+            if found is None:
+                raise errors.BadInput(f"{self.path} holds no trained model yet")
+            self._method = self._rebuilt()
+            restore(self._method, found)
+        return self._method.eval()
+
+    def _rebuilt(self) -> Method:
+        about = self.about
+        settings = dict(about["settings"])
+        seed = settings.pop("seed")
+        net = self._net or settings["net"]["name"]
+        data = about["data"]
+        with torch.random.fork_rng(devices=[]):
+            return build_method(
+                Experiment(None, net, seed, settings, Plan(**settings["train"])),
+                np.zeros(data["samples"], np.int64),
+                len(data["classes"]),
+                self.shape,
+                data["statistics"],
+            )
+
+    def _finished(self) -> None:
+        if self.files.status() != "done":
+            raise errors.BadInput(
+                f"the run in {self.path} is not finished: give the command that started it again"
+            )
+
+
+def open_run(path: str | os.PathLike[str], net: Net | None = None) -> Run:
+    """The run in this directory. `net` is needed only where the run was given a net of your own as
+    an object rather than by name."""
+    files = RunDir(path)
+    if files.status() == "new":
+        raise errors.BadInput(f"there is no run in {files.path} (it has no run.json)")
+    return Run(files, net)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from selfadapt import losses
+from selfadapt.batch import Batch, StepLoss
+from selfadapt.errors import BadInput
+from selfadapt.methods.method import MakeNet, Method
+from selfadapt.targets import Targets
+
+
+class SAT(Method):
+    """Self-adaptive training: each sample's label becomes a running average of the predictions.
+
+    After `start` ordinary epochs, at each step: t_i <- α·t_i + (1-α)·p_i, then w_i = max_j t_ij
+    and loss = Σ w_i·(-Σ_j t_ij log p_ij) / Σ w_i.
+    Huang, Zhang & Zhang, NeurIPS 2020 (arXiv 2002.10319), algorithm 1; authors' code
+    LayneH/self-adaptive-training.
+
+    `start` counts epochs from 0; a fraction is a share of the run (0.3 is the paper's 60 of 200).
+    `momentum` is α. `reweight=False` leaves the weights out (the paper's ablation).
+    """
+
+    def __init__(
+        self,
+        make_net: MakeNet,
+        labels: Tensor,
+        num_classes: int,
+        *,
+        start: int | float = 0.3,
+        momentum: float = 0.9,
+        reweight: bool = True,
+    ) -> None:
+        super().__init__(make_net, labels, num_classes)
+        if start < 0 or (isinstance(start, float) and start > 1):
+            raise BadInput(
+                f"method.start is a number of epochs (60) or a share of them (0.3), got {start}"
+            )
+        self.start = start
+        self.reweight = reweight
+        self.targets = Targets(labels, num_classes, momentum)
+
+    def first_move(self) -> int:
+        """The epoch, counted from 0, in which beliefs begin to move."""
+        if isinstance(self.start, int):
+            return self.start
+        return round(self.start * self.epochs)
+
+    def loss(self, batch: Batch, epoch: int) -> StepLoss:
+        logits = self.net(batch.x)
+        if epoch < self.first_move():
+            values = losses.cross_entropy(logits, batch.y)
+            return StepLoss(values, torch.ones_like(values), logits.detach())
+        probs = losses.full_precision(logits).detach().softmax(dim=1)
+        targets = self.targets.update(batch.rows, probs, epoch)
+        values, weights = losses.self_adaptive(logits, targets, reweight=self.reweight)
+        return StepLoss(values, weights, logits.detach())
+
+    def beliefs(self) -> Tensor:
+        return self.targets.table.float()
+
+    def facts(self) -> dict[str, Any]:
+        return {"start": self.first_move()}

@@ -1,0 +1,139 @@
+"""A run directory: its names, its status, and writes that leave either the old file or the new.
+
+    run.json          what was asked, resolved settings, versions, machine, noise
+    log.jsonl         one flat line an epoch
+    checkpoints/      the last two states; the newest is the trained model
+    labels.parquet    one line a training sample
+    signals.safetensors   what was collected while training
+    result.json       its presence means: done
+
+Everything after training reads these files and nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from selfadapt.errors import BadInput, DamagedFile, RunInUse
+
+Status = Literal["new", "partial", "done"]
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside, sync, rename: a reader never sees half a file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class RunDir:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.run_file = self.path / "run.json"
+        self.log_file = self.path / "log.jsonl"
+        self.labels_file = self.path / "labels.parquet"
+        self.signals_file = self.path / "signals.safetensors"
+        self.result_file = self.path / "result.json"
+        self.checkpoints = self.path / "checkpoints"
+
+    def status(self) -> Status:
+        if self.result_file.exists():
+            return "done"
+        return "partial" if self.run_file.exists() else "new"
+
+    def create(self) -> None:
+        """Make the directory, or refuse one that holds something else."""
+        if self.path.exists() and not self.path.is_dir():
+            raise BadInput(f"{self.path} is a file; a run needs a directory of its own")
+        if self.status() == "new" and self.path.is_dir():
+            others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
+            if others:
+                raise BadInput(
+                    f"{self.path} is not empty and not a run (it holds {others[0]!r}); "
+                    "name another directory"
+                )
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the directory for this process. The lock vanishes with the process that has it."""
+        with (self.path / ".lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise RunInUse(
+                    f"{self.path} is in use by process {file.read().strip() or 'unknown'}; "
+                    "wait for it, or name another directory"
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            try:
+                yield
+            finally:
+                file.truncate(0)
+
+    def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        write_atomically(path, (text + "\n").encode())
+
+    def read_json(self, path: Path) -> dict[str, Any]:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise BadInput(f"{self.path} is not a run: it has no {path.name}") from None
+        except ValueError as error:
+            raise DamagedFile(f"{path} is not valid JSON: {error}") from None
+        if not isinstance(content, dict):
+            raise DamagedFile(f"{path} does not hold a JSON object")
+        return content
+
+    def settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = self.read_json(self.run_file)["settings"]
+        return settings
+
+    def log(self) -> list[dict[str, Any]]:
+        """The lines of log.jsonl, without one that a crash cut off."""
+        if not self.log_file.exists():
+            return []
+        lines = []
+        for text in self.log_file.read_text(encoding="utf-8").splitlines():
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                break
+        return lines
+
+    def append_log(self, line: Mapping[str, Any]) -> None:
+        with self.log_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def cut_log(self, epoch: int) -> None:
+        """Forget the lines of this epoch and later ones: they will be written again."""
+        lines = [json.dumps(line) + "\n" for line in self.log() if line["epoch"] < epoch]
+        if self.log_file.exists():
+            write_atomically(self.log_file, "".join(lines).encode())
