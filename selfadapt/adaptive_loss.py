@@ -65,9 +65,9 @@ class SelfAdaptiveLoss(nn.Module):
         """One value and one weight for each sample."""
         self._check_logits(logits)
         if not self.training:
-            targets = self.targets.read(rows)
+            targets = self.targets.read(check_rows(rows, len(self.labels), len(logits)))
         elif epoch < self.start:
-            check_rows(rows, len(self.labels), len(logits))
+            rows = check_rows(rows, len(self.labels), len(logits))
             labels = self.labels[rows.to(self.labels.device)].to(logits.device)
             values = losses.cross_entropy(logits, labels)
             return values, torch.ones_like(values)
@@ -94,8 +94,13 @@ class _WithRows(Dataset[tuple[int, Any, Any]]):
         return len(self.dataset)
 
     def __getitem__(self, row: int) -> tuple[int, Any, Any]:
-        x, y = self.dataset[row]
-        return row, x, y
+        row = range(len(self))[row]  # -1 is the last row, not a row of its own
+        sample = self.dataset[row]
+        if not isinstance(sample, tuple | list) or len(sample) != 2:
+            raise BadInput(
+                f"with_rows needs a data set of (x, y); row {row} is a {type(sample).__name__}"
+            )
+        return row, sample[0], sample[1]
 
 
 def with_rows(dataset: Any) -> Dataset[tuple[int, Any, Any]]:

@@ -16,12 +16,14 @@ METHODS = ("erm", "sat")
 SETTINGS: dict[str, Any] = {
     "corruption.name": "uniform",
     "corruption.rate": 0.4,
-    "net.name": "mlp",
+    "net.name": "small_cnn",
+    "net.width": 64,  # large enough to learn the noise by heart
     "data.augment": "crop",
     "train.epochs": 60,
-    "train.batch": 32,
-    "train.lr": 0.05,
-    "train.precision": "fp32",
+    "train.batch": 128,
+    "train.optimizer": "adam",
+    "train.lr": 0.002,
+    "train.weight_decay": 0.0,
 }
 KNOBS: dict[str, dict[str, Any]] = {"erm": {}, "sat": {"method.start": 5, "method.momentum": 0.9}}
 

@@ -11,7 +11,7 @@ must survive subsets, shuffling, workers, several processes and a restart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -22,11 +22,12 @@ from selfadapt import distributed
 from selfadapt.errors import BadInput
 
 Labels = Sequence[int] | ArrayLike | Tensor
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def as_labels(labels: Labels, num_classes: int) -> Tensor:
-    """Labels as int64 [N], or a clear error."""
-    values = labels if isinstance(labels, Tensor) else torch.as_tensor(np.asarray(labels))
+    """Labels as int64 [N] that share no memory with what was given, or a clear error."""
+    values = labels.detach() if isinstance(labels, Tensor) else _from_array(labels)
     if values.ndim != 1 or len(values) == 0:
         raise BadInput(f"labels must be one class index a sample, got shape {tuple(values.shape)}")
     if values.is_floating_point():
@@ -34,7 +35,7 @@ def as_labels(labels: Labels, num_classes: int) -> Tensor:
             raise BadInput("labels must be whole numbers, got fractions or NaN")
     elif values.dtype == torch.bool or values.is_complex():
         raise BadInput(f"labels must be class indices, got {values.dtype}")
-    values = values.detach().to(torch.int64)
+    values = values.to(torch.int64, copy=True)
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= num_classes:
         wrong = low if low < 0 else high
@@ -42,9 +43,21 @@ def as_labels(labels: Labels, num_classes: int) -> Tensor:
     return values
 
 
-def check_rows(rows: Tensor, samples: int, size: int) -> None:
-    """Rows must name one training sample for each of `size` predictions."""
-    if not isinstance(rows, Tensor) or rows.is_floating_point() or rows.dtype == torch.bool:
+def _from_array(labels: Sequence[int] | ArrayLike) -> Tensor:
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise BadInput(f"labels must be one class index a sample: {error}") from None
+    if array.dtype.kind not in "iuf":
+        raise BadInput(f"labels must be class indices (0, 1, …), got {array.dtype}")
+    # Any byte order and stride, and read-only arrays: torch takes none of these.
+    kind = np.float64 if array.dtype.kind == "f" else np.int64
+    return torch.from_numpy(array.astype(kind, order="C"))
+
+
+def check_rows(rows: Tensor, samples: int, size: int) -> Tensor:
+    """Rows as int64; they must name one training sample for each of `size` predictions."""
+    if not isinstance(rows, Tensor) or rows.dtype not in _INTEGERS:
         given = rows.dtype if isinstance(rows, Tensor) else type(rows).__name__
         raise BadInput(f"rows must be a tensor of integers, got {given}")
     if rows.shape != (size,):
@@ -57,6 +70,7 @@ def check_rows(rows: Tensor, samples: int, size: int) -> None:
             f"rows must lie in 0 to {samples - 1}, the training set's own positions; got "
             f"{int(rows.min())} to {int(rows.max())}"
         )
+    return rows.long()  # torch would read uint8 as a mask, and index with few other types
 
 
 class Targets(nn.Module):
@@ -97,17 +111,29 @@ class Targets(nn.Module):
     def __len__(self) -> int:
         return len(self.table)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Targets:
+        """Beliefs move between devices with the model, but are not cast with it."""
+        before = self.table
+        super()._apply(fn, recurse)
+        if self.table.dtype != before.dtype:
+            self.table = before.to(self.table.device)
+        return self
+
     @torch.no_grad()
     def read(self, rows: Tensor) -> Tensor:
         """These rows' targets, in fp32."""
-        check_rows(rows, len(self), len(rows))
+        rows = check_rows(rows, len(self), rows.numel() if isinstance(rows, Tensor) else 0)
         return self.table.index_select(0, rows.to(self.table.device)).float().to(rows.device)
 
     @torch.no_grad()
     def update(self, rows: Tensor, probs: Tensor, epoch: int) -> Tensor:
         """Move these rows towards `probs` and return their targets, in fp32. Every process must
         call this at the same time; all end with the same table."""
-        check_rows(rows, len(self), len(probs))
+        if probs.ndim != 2 or probs.shape[1] != self.table.shape[1]:
+            raise BadInput(
+                f"predictions must be [B, {self.table.shape[1]}], got {tuple(probs.shape)}"
+            )
+        rows = check_rows(rows, len(self), len(probs))
         here = self.table.device
         all_rows, all_probs = distributed.gather_rows(
             rows.to(here), probs.detach().to(here).float()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import http.client
@@ -10,11 +9,11 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from selfadapt.data.part import Progress, no_progress
-from selfadapt.errors import DamagedFile, SelfAdaptError
+from selfadapt.errors import BadInput, DamagedFile, SelfAdaptError
 
 ATTEMPTS = 5
 PAUSE_SECONDS = 2.0  # before asking again after a connection broke
@@ -32,8 +31,15 @@ def fetch(address: str, name: str, md5: str, progress: Progress | None = None) -
     target = cache() / name
     if target.is_file():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(target):
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        alone = _alone(target)
+    except OSError as error:
+        raise BadInput(
+            f"the cache {str(cache())!r} cannot be written: {error.strerror}. Name another folder "
+            "in the environment variable SELFADAPT_CACHE."
+        ) from None
+    with alone:
         # Another process may have fetched it while this one waited.
         if not target.is_file():
             part = target.with_name(f"{target.name}.part")
@@ -43,11 +49,11 @@ def fetch(address: str, name: str, md5: str, progress: Progress | None = None) -
     return target
 
 
-@contextlib.contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    with target.with_name(f"{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _alone(target: Path) -> TextIO:
+    """A lock that goes when it is closed, and with its process."""
+    lock = target.with_name(f"{target.name}.lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 def _transfer(address: str, part: Path, progress: Progress) -> None:

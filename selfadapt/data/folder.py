@@ -97,9 +97,14 @@ def every_image(folder: Path) -> Part:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    for at, folders, files in os.walk(folder, followlinks=True):
+    for at, folders, files in os.walk(folder, followlinks=True, onerror=_stop):
         folders[:] = sorted(name for name in folders if name[0] != ".")
         yield from (os.path.join(at, name) for name in sorted(files) if name[0] != ".")  # noqa: PTH118 — a million of them
+
+
+def _stop(error: OSError) -> None:
+    """A folder that cannot be listed must not be left out in silence."""
+    raise error
 
 
 def _text(name: str) -> str:

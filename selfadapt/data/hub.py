@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from selfadapt.errors import BadInput
 
 
 def read(name: str, wanted: Wanted) -> Found:
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        raise BadInput(f"hf:{name} is no name of a data set: give hf:OWNER/NAME")
     splits = _splits(name)
     first = next(iter(splits))
     train_name = "train" if "train" in splits else first

@@ -54,10 +54,9 @@ def _of_one_kind(values: NDArray[Any], where: str) -> NDArray[Any]:
     if len(missing):
         raise BadInput(f"{where}: no label in {numbered(missing)}. Label or remove them.")
     kinds = {type(v) for v in values.tolist()}
-    if kinds == {str}:
-        return values.astype(np.str_)
-    if kinds <= {int, float}:
-        return np.array(values.tolist())
+    for alike in ((str,), (bool, np.bool_), (int, float, np.integer, np.floating)):
+        if all(issubclass(kind, alike) and (kind is not bool or bool in alike) for kind in kinds):
+            return np.array(values.tolist())
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise BadInput(f"{where}: labels must be all whole numbers or all text, not {names}")
 

@@ -51,6 +51,8 @@ def is_name(source: Any) -> bool:
 def _text(source: str, wanted: Wanted) -> Found:
     if source.startswith("hf:"):
         return hub.read(source.removeprefix("hf:"), wanted)
+    if not source:
+        raise BadInput("the name of the data is empty: give a path or a name")
     path = Path(source).expanduser()
     if (reader := find(source)) is not None:
         wanted.refuse_columns(source)
@@ -61,7 +63,15 @@ def _text(source: str, wanted: Wanted) -> Found:
 
 
 def _path(path: Path, wanted: Wanted) -> Found:
-    path = path.expanduser()
+    try:
+        return _existing(path.expanduser(), wanted)
+    except OSError as error:
+        raise BadInput(
+            f"{error.filename or path} cannot be read: {error.strerror or error}"
+        ) from error
+
+
+def _existing(path: Path, wanted: Wanted) -> Found:
     if not path.exists():
         raise BadInput(f"There is no file or folder {str(path)!r} (looked at {path.absolute()})")
     if path.is_dir():

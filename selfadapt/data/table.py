@@ -62,6 +62,8 @@ def _header(path: Path) -> tuple[list[str], str]:
             line = file.readline()
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text: {error}. Save it as UTF-8.") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
     if not line.strip():
         raise BadInput(f"{path} is empty; its first line must name the columns")
     delimiter = max(",;\t", key=line.count)

@@ -2,7 +2,7 @@
 
 Tensors go into a safetensors file, the optimiser's state into a torch file that is read with
 `weights_only=True`. Both formats load a flipped bit without a word, so a manifest carries their
-sha256. A checkpoint is written beside, synced and renamed; the last two are kept.
+sha256. A checkpoint is written beside, synced and renamed to the next number; the last two are kept.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from selfadapt.errors import DamagedFile, SelfAdaptError
 from selfadapt.rundir import sync_directory
 
 _KEEP = 2
+_FILES = {"tensors.safetensors", "optimizer.pt", "progress.json"}
 
 
 class Checkpoint(NamedTuple):
@@ -31,8 +32,10 @@ class Checkpoint(NamedTuple):
     progress: dict[str, Any]  # epoch, step, and sums over the epoch so far
 
 
-def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint) -> None:
-    name = f"{number:09d}"
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Under the number after the last one, whatever that one is worth: no name is ever used twice,
+    so nothing has to go before its successor is in place."""
+    name = f"{max(map(_number, _numbered(folder)), default=0) + 1:09d}"
     beside = folder / f".{name}.tmp"
     shutil.rmtree(beside, ignore_errors=True)
     try:
@@ -44,19 +47,17 @@ def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint) -> None:
         (beside / "manifest.json").write_text(json.dumps(sums, indent=2))
         _sync_and_digest(beside / "manifest.json")
         sync_directory(beside)
-        final = folder / name
-        shutil.rmtree(final, ignore_errors=True)  # a restart from an older one comes by here again
-        beside.rename(final)
+        beside.rename(folder / name)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise SelfAdaptError(
-            f"the checkpoint could not be written to {folder}: {error}. The one before it is kept; "
-            "make room, then give the same command again"
+            f"the checkpoint could not be written to {folder}: {error}. What was saved before it is "
+            "kept; make room, then give the same command again"
         ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     sync_directory(folder)
     for old in _numbered(folder)[:-_KEEP]:
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -65,8 +66,9 @@ def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     apart, seen = {}, set()
     for name, tensor in tensors.items():
         here = tensor.detach().cpu().contiguous()
-        apart[name] = here.clone() if here.data_ptr() in seen else here
-        seen.add(here.data_ptr())
+        memory = here.untyped_storage().data_ptr()
+        apart[name] = here.clone() if memory in seen else here
+        seen.add(memory)
     return apart
 
 
@@ -76,8 +78,13 @@ def _sync_and_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
 def _numbered(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("[0-9]*") if path.is_dir())
+    found = (path for path in folder.glob("[0-9]*") if path.name.isdecimal() and path.is_dir())
+    return sorted(found, key=_number)
 
 
 def latest_checkpoint(folder: Path) -> Checkpoint | None:
@@ -97,6 +104,8 @@ def latest_checkpoint(folder: Path) -> Checkpoint | None:
 def load_checkpoint(path: Path) -> Checkpoint:
     try:
         sums = json.loads((path / "manifest.json").read_text())
+        if not isinstance(sums, dict) or sums.keys() != _FILES:
+            raise DamagedFile(f"{path / 'manifest.json'} is not what was written")
         for name, expected in sums.items():
             with (path / name).open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -32,9 +32,8 @@ def save(work: Work, progress: Progress) -> None:
                 f"{progress.step}. The last good checkpoint is kept in {work.run.path}. "
                 "A smaller train.lr or train.clip=1 usually helps"
             )
-    number = progress.epoch * work.method.steps + progress.step
     optimizer = work.optimizer.state_dict()
-    save_checkpoint(work.run.checkpoints, number, Checkpoint(tensors, optimizer, asdict(progress)))
+    save_checkpoint(work.run.checkpoints, Checkpoint(tensors, optimizer, asdict(progress)))
 
 
 def resume(work: Work) -> Progress:

@@ -14,7 +14,7 @@ import pytest
 
 from selfadapt.data import fetch as module
 from selfadapt.data.fetch import fetch
-from selfadapt.errors import DamagedFile, SelfAdaptError
+from selfadapt.errors import BadInput, DamagedFile, SelfAdaptError
 
 CONTENT = np.random.default_rng(5).bytes(700_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -131,6 +131,13 @@ def test_refusal_and_silence(server: Server):
     assert server.asked == [None]
     with pytest.raises(SelfAdaptError, match="could not be fetched"):
         fetch("http://127.0.0.1:9/set.bin", "other.bin", MD5)
+
+
+def test_a_cache_that_cannot_be_written(server: Server, tmp_path: Path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SELFADAPT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(BadInput, match="SELFADAPT_CACHE"):
+        fetch(server.address, "sets/set.bin", MD5)
 
 
 def test_several_processes_fetch_once(server: Server):

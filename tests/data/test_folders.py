@@ -99,10 +99,25 @@ def test_nothing_to_read(tmp_path: Path, class_folders: Path, picture):
         load(tmp_path / "nowhere")
     with pytest.raises(BadInput, match=r"cannot read this kind of file"):
         load(class_folders / "cat" / "00.png")
+    with pytest.raises(BadInput, match="name of the data is empty"):
+        load("")
     with pytest.raises(UnknownName, match=r"'cifar11'\. Did you mean 'cifar10'"):
         load("cifar11")
     with pytest.raises(BadInput, match=r"data.label='species' names a column"):
         load(class_folders, label="species")
+
+
+def test_a_folder_that_cannot_be_listed(class_folders: Path, monkeypatch: pytest.MonkeyPatch):
+    scan = os.scandir
+
+    def refuse(path):
+        if Path(os.fspath(path)).name == "dog":
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(BadInput, match=r"dog cannot be read: Permission denied"):
+        load(class_folders)
 
 
 def write_idx(path: Path, values: np.ndarray, packed: bool = False) -> None:

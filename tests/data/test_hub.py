@@ -70,6 +70,12 @@ def test_a_set_that_is_not_there(hub):
         load("hf:owner/none")
 
 
+@pytest.mark.parametrize("name", ["hf:", "hf:a/b/c", "hf:../x y"])
+def test_no_name(name: str):
+    with pytest.raises(BadInput, match="OWNER/NAME"):
+        load(name)
+
+
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(BadInput, match=r"selfadapt\[hf\]"):

@@ -26,6 +26,13 @@ def test_whole_floats_and_booleans():
     assert data.labels.tolist() == [1, 0] * 3
 
 
+def test_objects_of_one_kind():
+    for given in ([np.int64(0), 1, 2.0] * 2, [True, False, True] * 2, ["a", "b", "a"] * 2):
+        y = np.empty(6, object)
+        y[:] = given
+        assert load((X, y), test=0).labels.tolist() in ([0, 1, 2] * 2, [1, 0, 1] * 2, [0, 1, 0] * 2)
+
+
 def test_text_is_sorted_and_any_name_survives():
     names = ["a b", '"q"', "🦊", "<script>", "a,b", "a b"]
     data = load((X, names), test=0)

@@ -1,0 +1,33 @@
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+OUT ?= demo
+
+.PHONY: demo test test-slow check bench docs clean
+
+demo: .venv/ready  ## ordinary and self-adaptive training side by side on noisy digits
+	$(BIN)/selfadapt demo --out $(OUT)
+
+test: .venv/ready  ## the fast suite
+	$(BIN)/pytest
+
+test-slow: .venv/ready  ## the rest: crashes, processes, documentation
+	$(BIN)/pytest -m slow
+
+check: .venv/ready  ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/ready  ## ratios against named rivals, written to results/
+	$(BIN)/python benchmarks/speed.py
+
+docs: .venv/ready
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build
+
+clean:
+	rm -rf .venv build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[fast,hf,dev]"
+	touch $@
