@@ -24,7 +24,7 @@ def write(name: str, figures: Any) -> None:
         check=False,
     )
     content = {
-        "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *_arguments()]),
         "commit": commit.stdout.strip(),
         "date": datetime.now(UTC).date().isoformat(),
         "machine": {
@@ -39,6 +39,11 @@ def write(name: str, figures: Any) -> None:
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_text(json.dumps(content, indent=2) + "\n")
     print(f"written to {path.relative_to(ROOT)}")
+
+
+def _arguments() -> list[str]:
+    """A path outside the repository is nobody else's: only its name is kept."""
+    return [Path(a).name if a.startswith(("/", "..")) else a for a in sys.argv[1:]]
 
 
 def processor() -> str:

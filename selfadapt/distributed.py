@@ -84,6 +84,15 @@ def from_first(value: Any) -> Any:
     return box[0]
 
 
+def from_all(value: Any) -> list[Any]:
+    """Every process's value, in the order of their ranks, on each of them."""
+    if processes() == 1:
+        return [value]
+    box: list[Any] = [None] * processes()
+    dist.all_gather_object(box, value)
+    return box
+
+
 def wait_for_everyone() -> None:
     if processes() > 1:
         dist.barrier()

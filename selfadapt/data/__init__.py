@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -76,5 +77,5 @@ def lasting(source: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _lasting(source: Any) -> Any:
     """A path that means the same from any folder; None for arrays."""
     if isinstance(source, str | Path) and not is_name(source):
-        return str(Path(source).expanduser().absolute())
+        return os.path.abspath(Path(source).expanduser())  # noqa: PTH100 - without the ".."
     return source if isinstance(source, str | float | int) else None

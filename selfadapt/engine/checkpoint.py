@@ -2,7 +2,7 @@
 
 Tensors go into a safetensors file, the optimiser's state into a torch file that is read with
 `weights_only=True`. Both formats load a flipped bit without a word, so a manifest carries their
-sha256. A checkpoint is written beside, synced and renamed to the next number; the last two are kept.
+sha256. A checkpoint is written beside, synced and renamed to the next number; two are kept.
 """
 
 from __future__ import annotations
@@ -99,6 +99,13 @@ def latest_checkpoint(folder: Path) -> Checkpoint | None:
     if damaged:
         raise DamagedFile(f"no checkpoint in {folder} can be used: {'; '.join(damaged)}")
     return None
+
+
+def what_is_kept(folder: Path) -> str:
+    """For a message to somebody whose run has just failed."""
+    if _numbered(folder):
+        return f"The last good checkpoint is kept in {folder.parent}"
+    return "Nothing had been saved yet"
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

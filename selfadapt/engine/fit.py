@@ -53,7 +53,8 @@ def fit(
             work.show({"line": line, "epochs": plan.epochs})
             progress.next_epoch()
             last = progress.epoch == plan.epochs
-            if last or time.monotonic() - saved_at >= plan.save_seconds:
+            due = last or time.monotonic() - saved_at >= plan.save_seconds
+            if distributed.from_first(due):
                 save(work, progress)
                 saved_at = time.monotonic()
     distributed.wait_for_everyone()

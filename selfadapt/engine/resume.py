@@ -9,31 +9,56 @@ from torch import Tensor
 
 from selfadapt import distributed
 from selfadapt.data import check_quarantine
-from selfadapt.engine.checkpoint import Checkpoint, latest_checkpoint, save_checkpoint
+from selfadapt.engine.checkpoint import (
+    Checkpoint,
+    latest_checkpoint,
+    save_checkpoint,
+    what_is_kept,
+)
 from selfadapt.engine.work import Progress, Work
-from selfadapt.errors import NonFiniteLoss
+from selfadapt.errors import NonFiniteLoss, SelfAdaptError
 from selfadapt.methods import Method
 
 
 def save(work: Work, progress: Progress) -> None:
-    unreadable = work.parts.train.unreadable
-    bad = {**{int(row): why for row, why in progress.unreadable.items()}, **unreadable}
+    """Every process must call this at the same time; none goes on before all is on the disk."""
+    _share_unreadable(work, progress)
+    _check_weights(work, progress)
+    trouble: SelfAdaptError | None = None
+    if distributed.is_first():
+        try:
+            save_checkpoint(work.run.checkpoints, _state(work, progress))
+        except SelfAdaptError as error:
+            trouble = error
+    trouble = distributed.from_first(trouble)
+    if trouble is not None:
+        raise trouble
+
+
+def _share_unreadable(work: Work, progress: Progress) -> None:
+    """Each process has met the unreadable files of its own rows only."""
+    bad = {int(row): why for row, why in progress.unreadable.items()}
+    for found in distributed.from_all(work.parts.train.unreadable):
+        bad |= found
     check_quarantine(bad, len(work.parts.labels), work.parts.ids)
-    progress.unreadable = {str(row): why for row, why in bad.items()}
-    if not distributed.is_first():
-        return
-    tensors = {f"method.{name}": value for name, value in work.method.state_dict().items()}
-    if work.signals is not None:
-        tensors |= {f"signals.{name}": value for name, value in work.signals.state_dict().items()}
+    progress.unreadable = {str(row): why for row, why in sorted(bad.items())}
+
+
+def _check_weights(work: Work, progress: Progress) -> None:
     for name, value in work.method.named_parameters():
         if not bool(torch.isfinite(value).all()):
             raise NonFiniteLoss(
                 f"the weights {name} became NaN or infinite by epoch {progress.epoch}, step "
-                f"{progress.step}. The last good checkpoint is kept in {work.run.path}. "
+                f"{progress.step}. {what_is_kept(work.run.checkpoints)}. "
                 "A smaller train.lr or train.clip=1 usually helps"
             )
-    optimizer = work.optimizer.state_dict()
-    save_checkpoint(work.run.checkpoints, Checkpoint(tensors, optimizer, asdict(progress)))
+
+
+def _state(work: Work, progress: Progress) -> Checkpoint:
+    tensors = {f"method.{name}": value for name, value in work.method.state_dict().items()}
+    if work.signals is not None:
+        tensors |= {f"signals.{name}": value for name, value in work.signals.state_dict().items()}
+    return Checkpoint(tensors, work.optimizer.state_dict(), asdict(progress))
 
 
 def resume(work: Work) -> Progress:

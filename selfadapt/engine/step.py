@@ -11,6 +11,7 @@ from torch import Tensor
 
 from selfadapt import distributed
 from selfadapt.batch import Batch, StepLoss
+from selfadapt.engine.checkpoint import what_is_kept
 from selfadapt.engine.work import Progress, Rows, Work
 from selfadapt.errors import NonFiniteLoss
 from selfadapt.randomness import key
@@ -99,7 +100,7 @@ def _non_finite(work: Work, progress: Progress, parts: list[Rows]) -> NonFiniteL
     named = ", ".join(map(str, rows[:8])) + (", …" if len(rows) > 8 else "")
     return NonFiniteLoss(
         f"the loss became NaN or infinite in epoch {progress.epoch}, step {progress.step} "
-        f"(training rows {named}). The last good checkpoint is kept in {work.run.path}. "
+        f"(training rows {named}). {what_is_kept(work.run.checkpoints)}. "
         "A smaller train.lr, train.clip=1 or train.precision=fp32 usually helps; "
         "look at those rows' inputs too"
     )

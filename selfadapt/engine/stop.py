@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,16 +12,25 @@ from selfadapt.errors import Interrupted
 from selfadapt.rundir import RunDir
 
 
+_IMPATIENT = 1.0
+
+
 class Stop:
-    """Set by Ctrl-C or SIGTERM; the loop looks at it after each step."""
+    """Set by Ctrl-C or SIGTERM; the loop looks at it after each step.
+
+    A launcher passes a signal on to processes that the terminal has sent it to already, so only
+    a Ctrl-C at least a second after the first is somebody who will not wait."""
 
     def __init__(self) -> None:
         self.asked = 0
+        self.since = 0.0
 
     def ask(self, number: int, _frame: object) -> None:
-        if self.asked:
+        now = time.monotonic()
+        if not self.asked:
+            self.asked, self.since = number, now
+        elif number == signal.SIGINT and now - self.since > _IMPATIENT:
             raise KeyboardInterrupt
-        self.asked = number
 
     def interrupted(self, run: RunDir) -> Interrupted:
         return Interrupted(

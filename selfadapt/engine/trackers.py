@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from selfadapt import distributed, errors
 from selfadapt.rundir import RunDir
 
-_NAMES = ("tensorboard", "wandb", "mlflow")
+_PACKAGES = {  # any one of them will do
+    "tensorboard": ("tensorboard", "tensorboardX"),
+    "wandb": ("wandb",),
+    "mlflow": ("mlflow",),
+}
+
+
+def check(names: list[str] | None) -> None:
+    """Before anything is written: are they trackers, and installed?"""
+    for name in names or ():
+        if name not in _PACKAGES:
+            raise errors.unknown("tracker", name, _PACKAGES)
+        if not any(find_spec(package) for package in _PACKAGES[name]):
+            raise errors.BadInput(
+                f"train.trackers names {name!r}, which is not installed: pip install {name}"
+            )
 
 
 class Trackers:
@@ -15,9 +31,8 @@ class Trackers:
 
     def __init__(self, names: list[str] | None, run: RunDir) -> None:
         self.open: list[Any] = []
+        check(names)
         for name in names or ():
-            if name not in _NAMES:
-                raise errors.unknown("tracker", name, _NAMES)
             if distributed.is_first():
                 self.open.append(_open(name, run))
 
@@ -43,11 +58,6 @@ def _open(name: str, run: RunDir) -> Any:
         "mlflow": tracking.MLflowTracker,
     }
     arguments = {"logging_dir": str(run.path)} if name in ("tensorboard", "mlflow") else {}
-    try:
-        tracker = kinds[name](run.path.name, **arguments)
-        tracker.start()
-        return tracker
-    except ImportError as error:
-        raise errors.BadInput(
-            f"train.trackers names {name!r}, which is not installed: pip install {name} ({error})"
-        ) from None
+    tracker = kinds[name](run.path.name, **arguments)
+    tracker.start()
+    return tracker

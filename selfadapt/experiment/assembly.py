@@ -53,12 +53,10 @@ def plan_experiment(
     resolved: recipe.Settings = {
         "data": _data_settings(source, asked["data"]),
         "corruption": _bind_named(asked["corruption"], corruption.resolve, "corruption"),
-        "net": asked["net"],
+        "net": _net_settings(the_net, asked["net"]),
         "method": _bind_named(asked["method"], methods.resolve, "method"),
         "train": signatures.bind(Plan, "train", asked["train"]),
     }
-    if the_net != "auto":
-        nets.resolve(the_net)
     return Experiment(source, the_net, seed, resolved, Plan(**resolved["train"]))
 
 
@@ -68,6 +66,15 @@ def _bind_named(
     name = asked["name"]
     rest = {key: value for key, value in asked.items() if key != "name"}
     return {"name": name, **signatures.bind(resolve(name), table, rest)}
+
+
+def _net_settings(net: Net, asked: dict[str, Any]) -> dict[str, Any]:
+    """With all defaults where the net is one of ours; somebody else's are their own affair."""
+    if isinstance(net, str) and net in nets.names():
+        return _bind_named(asked, nets.resolve, "net")
+    if net != "auto":
+        nets.resolve(net)
+    return asked
 
 
 def _data_settings(source: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,13 +88,20 @@ def _data_settings(source: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
             raise errors.BadInput(
                 f"data.{next(iter(loading))} belongs to selfadapt.load: this data is loaded already"
             )
-        return {**source.source, "labels": corruption.fingerprint(source.labels), **parts}
+        return {**_same_data(source), **parts}
     known = signatures.settings_of(sources.load).keys() | ours.keys()
     for name in loading:
         if name not in known:
             raise errors.unknown("setting of data", name, known - {"progress"})
     loads = signatures.bind(sources.load, "data", loading, skip=("progress",))
     return {**sources.lasting(source, loads), **parts}
+
+
+def _same_data(data: LabelledData) -> dict[str, Any]:
+    """How to load it again; arrays that came from no file are known by their labels."""
+    if data.source.get("source") is None:
+        return {**data.source, "labels": corruption.fingerprint(data.labels)}
+    return dict(data.source)
 
 
 def _describe(net: Any) -> str:

@@ -45,7 +45,7 @@ def write_start(
         "command": sys.argv,
         "settings": experiment.recorded(),
         "resolved": {
-            "net": net_for(data.inputs.shape) if experiment.net == "auto" else None,
+            "net": net_name(experiment, data),
             "parameters": sum(p.numel() for p in method.parameters()),
             "batch": parts.train.batch,
             "augment": parts.train.augment,
@@ -66,6 +66,11 @@ def write_start(
         },
     }
     run.write_json(run.run_file, content)
+
+
+def net_name(experiment: Experiment, data: LabelledData) -> str:
+    name: str = experiment.settings["net"]["name"]
+    return net_for(data.inputs.shape) if name == "auto" else name
 
 
 def _about(data: LabelledData, parts: Parts) -> dict[str, Any]:
