@@ -19,7 +19,8 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/mypy
 
 bench: .venv/ready  ## ratios against named rivals, written to results/
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py $(if $(CIFAR),--cifar $(CIFAR))
+	$(BIN)/python benchmarks/pages.py
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build

@@ -43,9 +43,7 @@ def main() -> None:
     write("demo_settings", {"grid": rows, "chosen": best, "seeds": SEEDS})
 
 
-def noisy_validation_accuracy(
-    data: Any, start: int, momentum: float, seed: int
-) -> float:
+def noisy_validation_accuracy(data: Any, start: int, momentum: float, seed: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         run = selfadapt.fit(
             data,

@@ -45,8 +45,10 @@ class SelfAdaptiveLoss(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        if start < 0:
-            raise BadInput(f"start is the number of ordinary epochs before the first move: {start}")
+        if not start >= 0 or start % 1:
+            raise BadInput(
+                f"start is the number of ordinary epochs before the first move, got {start}"
+            )
         given = as_labels(labels, num_classes)
         self.register_buffer("labels", given)
         self.targets = Targets(given, num_classes, momentum, dtype=dtype, repeats=repeats)

@@ -7,11 +7,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
-from selfadapt import corruption, methods, nets, signatures
+from selfadapt import corruption, data, methods, nets, signatures
 from selfadapt.data import sources
 from selfadapt.engine.plan import Plan
+from selfadapt.experiment.assembly import make_parts
 
 
 def show(out: Console) -> None:
@@ -21,8 +23,14 @@ def show(out: Console) -> None:
     _table(out, "Data with a name", sources.names(), None, "data")
     out.print("  also a folder, .csv, .parquet, .npz, hf:owner/name\n", style="dim", markup=False)
     _table(out, "Corruptions (--set corruption.name=…)", corruption.names(), corruption.resolve, "")
-    out.print("[bold]Training[/] (--set train.…)")
-    out.print(f"  {_settings(Plan)}\n", style="cyan", markup=False)
+    _all_of(out, "Reading data (--set data.…)", data.load, make_parts)
+    _all_of(out, "Training (--set train.…)", Plan)
+
+
+def _all_of(out: Console, title: str, *functions: Callable[..., Any]) -> None:
+    settings = "  ".join(filter(None, map(_settings, functions)))
+    out.print(f"[bold]{escape(title)}[/]")
+    out.print(Padding(f"[cyan]{escape(settings)}[/]", (0, 2, 1, 2)), soft_wrap=False)
 
 
 def _table(
@@ -46,8 +54,9 @@ def _settings(function: Callable[..., Any]) -> str:
     return "  ".join(
         f"{name}={_plain(parameter.default)}"
         for name, parameter in signatures.settings_of(function).items()
+        if name != "progress"
     )
 
 
 def _plain(default: Any) -> str:
-    return str(default).lower() if isinstance(default, bool) else str(default)
+    return str(default).lower() if isinstance(default, bool | None) else str(default)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +21,7 @@ app = App(
     help="Train through wrong labels, and get clean ones back.",
     version=selfadapt.__version__,
     version_flags=["--version"],
-    help_format="plaintext",
+    help_format="markdown",
 )
 
 Sets = Annotated[list[str] | None, Parameter(name="--set", negative="")]
@@ -96,7 +97,11 @@ def _summarise(run: Run, screen: Any) -> None:
 
 
 @app.command
-def demo(*, out: Path, seeds: int = 1, jobs: Annotated[int, Parameter(show=False)] = 1) -> None:
+def demo(
+    *,
+    out: Path,
+    seeds: int = 1,
+) -> None:
     """Watch wrong labels ruin ordinary training, and self-adaptive training survive them.
 
     Trains both on handwritten digits of which 40 % got a random label. Takes under a minute.
@@ -183,6 +188,8 @@ def run(arguments: list[str]) -> int:
     except CycloptsError as error:
         return _complain(f"{error}\nSee `selfadapt --help`.", 2)
     except errors.Interrupted as error:
+        if os.environ.get("RANK", "0") != "0":  # all processes of a run stop: one says so
+            return error.exit_code
         return _complain(str(error), error.exit_code)
     except errors.SelfAdaptError as error:
         return _complain(str(error), 2)

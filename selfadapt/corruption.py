@@ -25,7 +25,7 @@ def none(labels: IntArray, num_classes: int, seed: int) -> IntArray:
 
 def uniform(labels: IntArray, num_classes: int, seed: int, *, rate: float = 0.4) -> IntArray:
     """Exactly int(rate·n) samples get a label drawn from ALL classes, so rate·(C-1)/C of all labels
-    become wrong (METHODS: uniform_all; what the SAT paper calls uniform noise)."""
+    become wrong. What the SAT paper calls uniform noise; others leave the true class out."""
     if not 0 <= rate <= 1:
         raise errors.BadInput(f"corruption.rate must lie in [0, 1], got {rate}")
     random = generator("uniform", seed)

@@ -65,7 +65,7 @@ def run_demo(out: Path, seeds: int) -> list[Run]:
 def _check_folder(out: Path) -> None:
     if out.is_dir():
         for path in out.iterdir():
-            if not any(path.name.startswith(f"{method}-seed") for method in METHODS):
+            if not path.name.startswith((".", *(f"{method}-seed" for method in METHODS))):
                 raise BadInput(
                     f"{out} holds {path.name!r}, which is not from a demo: name an empty directory"
                 )

@@ -60,12 +60,10 @@ def write_predictions(
     _check_target(to)
     run = open_run(run_path)
     found = read_inputs(data, run.shape, reading, lambda d, n, what: show(_event(what, d, n)))
-    readable = np.setdiff1d(np.arange(len(found.ids)), list(found.unreadable))
-    probs = np.full((len(found.ids), len(run.classes)), np.nan, np.float32)
-    everything = run.probabilities(found.inputs, lambda d, n: show(_event("predicting", d, n)))
-    probs[readable] = everything[readable]
+    probs = run.probabilities(found.inputs, lambda d, n: show(_event("predicting", d, n)))
+    probs[list(found.unreadable)] = np.nan
+    unknown = np.isnan(probs).any(axis=1)
     classes = class_values(run.classes)
-    unknown = np.isin(np.arange(len(found.ids)), list(found.unreadable))
     best = np.nan_to_num(probs).argmax(axis=1)
     table = pa.table(
         {
@@ -86,6 +84,8 @@ def _event(what: str, done: int, total: int) -> dict[str, Any]:
 def _check_target(to: Path) -> None:
     if to.suffix not in (".csv", ".parquet"):
         raise BadInput(f"--to takes a .csv or a .parquet file, got {str(to)!r}")
+    if to.is_dir():
+        raise BadInput(f"{str(to)!r} is a folder; name a file to write")
     if not to.parent.is_dir():
         raise BadInput(f"there is no folder {str(to.parent)!r} to write {to.name} into")
 

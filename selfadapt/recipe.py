@@ -15,7 +15,7 @@ Settings = dict[str, dict[str, Any]]
 
 def parse(assignments: Iterable[str]) -> dict[str, Any]:
     """`["train.epochs=40", "corruption.name=uniform"]` as {"train.epochs": 40, …}. A value is read
-    as TOML; what is not valid TOML is text."""
+    as TOML; what is not valid TOML is text, and so are names and dates."""
     settings: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -23,15 +23,18 @@ def parse(assignments: Iterable[str]) -> dict[str, Any]:
             raise errors.BadInput(
                 f"--set takes table.key=value, such as train.epochs=40; got {assignment!r}"
             )
-        settings[name.strip()] = _value(text.strip())
+        value = _value(text.strip())
+        named = name.strip().endswith(".name") and not isinstance(value, str)
+        settings[name.strip()] = text.strip() if named else value
     return settings
 
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return {"none": None, "true": True, "false": False}.get(text.lower(), text)
+        return {"true": True, "false": False}.get(text.lower(), text)
+    return value if isinstance(value, str | int | float | list | dict) else text
 
 
 def nest(flat: Mapping[str, Any]) -> Settings:

@@ -16,13 +16,14 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from selfadapt.errors import BadInput, DamagedFile, RunInUse
 
 Status = Literal["new", "partial", "done"]
+_held: set[Path] = set()  # by this process: to itself a lock of the system would be granted again
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -56,37 +57,59 @@ class RunDir:
         self.signals_file = self.path / "signals.safetensors"
         self.result_file = self.path / "result.json"
         self.checkpoints = self.path / "checkpoints"
+        self.lock_file = self.path / ".lock"
 
     def status(self) -> Status:
         if self.result_file.exists():
             return "done"
         return "partial" if self.run_file.exists() else "new"
 
-    def create(self) -> None:
-        """Make the directory, or refuse one that holds something else."""
-        if self.path.exists() and not self.path.is_dir():
-            raise BadInput(f"{self.path} is a file; a run needs a directory of its own")
-        if self.status() == "new" and self.path.is_dir():
-            others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
-            if others:
-                raise BadInput(
-                    f"{self.path} is not empty and not a run (it holds {others[0]!r}); "
-                    "name another directory"
-                )
-        self.path.mkdir(parents=True, exist_ok=True)
+    def create(self) -> bool:
+        """Make the directory, or refuse one that holds something else. Whether it was not there."""
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise BadInput(f"{self.path} is a file; a run needs a directory of its own")
+            made = not self.path.exists()
+            self._refuse_foreign()
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"the run directory {self.path} cannot be made: {error.strerror}; name another one"
+            ) from None
+        return made
+
+    def _refuse_foreign(self) -> None:
+        if self.status() != "new" or not self.path.is_dir():
+            return
+        others = sorted(p.name for p in self.path.iterdir() if not p.name.startswith("."))
+        if others:
+            raise BadInput(
+                f"{self.path} is not empty and not a run (it holds {others[0]!r}); "
+                "name another directory"
+            )
+
+    def leave(self, made: bool) -> None:
+        """Leave no trace of a run that did not begin. Only for who holds the lock."""
+        if self.status() == "new":
+            self.lock_file.unlink(missing_ok=True)
+            if made:
+                with suppress(OSError):  # something of somebody else's is in it by now
+                    self.path.rmdir()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the directory for this process. The lock vanishes with the process that has it."""
-        with (self.path / ".lock").open("a+") as file:
+        """Hold the directory for this process. The lock vanishes with the process that has it: it
+        is not one that worker processes inherit, which outlive a kill by some seconds."""
+        place = self.path.resolve()
+        if place in _held:
+            raise self._in_use(os.getpid())
+        with self.lock_file.open("a+") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
                 file.seek(0)
-                raise RunInUse(
-                    f"{self.path} is in use by process {file.read().strip() or 'unknown'}; "
-                    "wait for it, or name another directory"
-                ) from None
+                raise self._in_use(file.read().strip() or "unknown") from None
+            _held.add(place)
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -94,6 +117,12 @@ class RunDir:
                 yield
             finally:
                 file.truncate(0)
+                _held.discard(place)
+
+    def _in_use(self, process: int | str) -> RunInUse:
+        return RunInUse(
+            f"{self.path} is in use by process {process}; wait for it, or name another directory"
+        )
 
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)

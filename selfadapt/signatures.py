@@ -5,6 +5,7 @@ default. So a new method, net or corruption needs no entry anywhere else."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -43,9 +44,11 @@ def bind(
 
 
 def _checked(name: str, value: Any, kind: Any) -> Any:
-    try:
-        return TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)
-    except ValidationError:
-        expected = getattr(kind, "__name__", None) if inspect.isclass(kind) else None
-        text = expected or str(kind).replace("typing.", "")
-        raise errors.BadInput(f"{name} must be of type {text}, got {value!r}") from None
+    adapter = TypeAdapter(kind, config=ConfigDict(strict=True))
+    # TOML has no null: "none" stands for it, unless the setting takes that text itself.
+    for candidate in (value, None) if isinstance(value, str) and value == "none" else (value,):
+        with contextlib.suppress(ValidationError):
+            return adapter.validate_python(candidate)
+    expected = getattr(kind, "__name__", None) if inspect.isclass(kind) else None
+    text = expected or str(kind).replace("typing.", "")
+    raise errors.BadInput(f"{name} must be of type {text}, got {value!r}")

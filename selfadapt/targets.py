@@ -114,7 +114,7 @@ class Targets(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Targets:
         """Beliefs move between devices with the model, but are not cast with it."""
         before = self.table
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.table.dtype != before.dtype:
             self.table = before.to(self.table.device)
         return self
@@ -146,10 +146,11 @@ class Targets(nn.Module):
     def _move(self, rows: Tensor, probs: Tensor, epoch: int) -> Tensor:
         old = self.table.index_select(0, rows).float()
         moved = old.mul(self.momentum).add_(probs, alpha=1 - self.momentum)
+        stay = ~probs.sum(dim=1).isfinite()  # a belief must outlive a batch that overflowed
         if not self.repeats:
-            seen = self.moved_in.index_select(0, rows) == epoch
-            moved = torch.where(seen[:, None], old, moved)
+            stay |= self.moved_in.index_select(0, rows) == epoch
             self.moved_in[rows] = epoch
+        moved = torch.where(stay[:, None], old, moved)
         stored = moved.to(self.table.dtype)
         self.table.index_copy_(0, rows, stored)
         return stored.float()

@@ -69,9 +69,7 @@ def sat_move(
         moved_in[row] = epoch
 
 
-def sat_loss(
-    z: ArrayLike, targets: Array, reweight: bool = True
-) -> tuple[float, Array, Array]:
+def sat_loss(z: ArrayLike, targets: Array, reweight: bool = True) -> tuple[float, Array, Array]:
     """(loss, weights, gradient with respect to the logits) against targets already moved."""
     weights = targets.max(axis=1) if reweight else np.ones(len(targets))
     loss = weighted_mean(cross_entropies(z, targets), weights)

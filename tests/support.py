@@ -13,6 +13,7 @@ import socket
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,12 @@ import numpy as np
 
 PATIENCE = 60.0
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["pytest", "torch", "torch.distributed", "accelerate", "selfadapt.experiment", "selfadapt.cli"]
+CONTEXT.set_forkserver_preload(  # what a child would else import for itself, each time
+    [
+        *("pytest", "torch", "torch._dynamo", "torch.distributed", "accelerate", "pandas"),
+        *("selfadapt.experiment", "selfadapt.cli", "selfadapt.hand_over", "selfadapt.demo"),
+        *("selfadapt.methods.erm", "selfadapt.methods.sat"),
+    ]
 )
 
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -31,8 +36,8 @@ Arrays = tuple[np.ndarray, np.ndarray]
 def blobs(samples: int = 150, classes: int = 3, features: int = 6, seed: int = 0) -> Arrays:
     """Points around one centre a class: easy, but not without errors."""
     random = np.random.default_rng(seed)
-    y = random.integers(0, classes, samples)
     centres = random.normal(size=(classes, features)) * 1.5
+    y = random.integers(0, classes, samples)
     x = centres[y] + random.normal(size=(samples, features))
     return x.astype(np.float32), y
 
@@ -71,7 +76,8 @@ class Child:
         return self.process.pid
 
     def kill(self, number: int) -> None:
-        os.kill(self.pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def ended(self, seconds: float = PATIENCE) -> bool:
         self.process.join(seconds)

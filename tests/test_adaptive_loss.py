@@ -263,8 +263,9 @@ def test_labels_that_cannot_be(labels) -> None:
 def test_settings_that_cannot_be() -> None:
     with pytest.raises(BadInput, match="momentum"):
         SelfAdaptiveLoss(LABELS, 3, momentum=1.0)
-    with pytest.raises(BadInput, match="start"):
-        SelfAdaptiveLoss(LABELS, 3, start=-1)
+    for start in (-1, 0.3, float("nan"), float("inf")):
+        with pytest.raises(BadInput, match="start is the number of ordinary epochs"):
+            SelfAdaptiveLoss(LABELS, 3, start=start)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="float32 or float16"):
         SelfAdaptiveLoss(LABELS, 3, dtype=torch.bfloat16)
 

@@ -298,3 +298,10 @@ def test_beliefs_do_not_share_memory_with_the_labels() -> None:
     targets = Targets(labels, 3)
     labels.zero_()
     assert targets.table.argmax(dim=1).tolist() == LABELS
+
+
+def test_a_belief_outlives_a_batch_that_overflowed() -> None:
+    targets = Targets([0, 1], 2)
+    probs = torch.tensor([[float("nan"), 0.5], [0.25, 0.75]])
+    targets.update(torch.tensor([0, 1]), probs, epoch=0)
+    assert targets.table.tolist() == [[1.0, 0.0], pytest.approx([0.025, 0.975])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from selfadapt.data.augment import crop_and_flip
 from selfadapt.data.labelled import Augment, InMemory, Inputs, Rows
+from selfadapt.errors import BadInput
 from selfadapt.randomness import generator
 
 _SMALLEST_TAIL = 16
@@ -60,7 +62,8 @@ class Feed:
         self.seed = seed
         self.batch = batch
         self.augment: Augment = augment if len(inputs.shape) == 3 else "none"
-        self.workers = 0 if isinstance(inputs, InMemory) else workers
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers
+        self.workers = 0 if isinstance(inputs, InMemory) else min(workers, processors)
         self.device = torch.device(device)
         self.unreadable: dict[int, str] = {}
 
@@ -77,8 +80,9 @@ class Feed:
     def plain_parts(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
         """All of `rows` as they are, in parts that fit an evaluation pass."""
         parts = np.split(rows, range(_EVALUATION_BATCH, len(rows), _EVALUATION_BATCH))
-        for part, read in zip(parts, self._read(parts), strict=True):
-            yield part, self._to_input(read[0])
+        for part, (x, failed) in zip(parts, self._read(parts), strict=True):
+            self.unreadable.update(failed)
+            yield part, self._to_input(x)
 
     def augmented(self, parts: Sequence[Rows], epoch: int) -> Iterator[tuple[Rows, Tensor]]:
         """The inputs of each part, augmented as this epoch asks. Rows whose input cannot be read
@@ -89,6 +93,11 @@ class Feed:
                 self.unreadable.update(failed)
                 keep = ~np.isin(part, list(failed))
                 rows, x = part[keep], x[torch.from_numpy(keep)]
+                if not len(rows):
+                    raise BadInput(
+                        f"none of the {len(part)} files of a batch can be read; the first: "
+                        f"{next(iter(failed.values()))}"
+                    )
             yield rows, self._to_input(self._augment(x, rows, epoch))
 
     def _read(self, parts: Sequence[Rows]) -> Iterable[tuple[Tensor, dict[int, str]]]:

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import torch
@@ -50,8 +51,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         beside.rename(folder / name)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise SelfAdaptError(
-            f"the checkpoint could not be written to {folder}: {error}. What was saved before it is "
-            "kept; make room, then give the same command again"
+            f"the checkpoint could not be written to {folder}: {error}. What was saved before "
+            "is kept; make room, then give the same command again"
         ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -118,10 +119,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
             if found != expected:
                 raise DamagedFile(f"{path / name} is not what was written (sha256 differs)")
-    except (OSError, ValueError) as error:
+        return Checkpoint(
+            load_file(path / "tensors.safetensors"),
+            torch.load(path / "optimizer.pt", weights_only=True, map_location="cpu"),
+            json.loads((path / "progress.json").read_text()),
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise DamagedFile(f"checkpoint {path} cannot be read: {error}") from None
-    return Checkpoint(
-        load_file(path / "tensors.safetensors"),
-        torch.load(path / "optimizer.pt", weights_only=True, map_location="cpu"),
-        json.loads((path / "progress.json").read_text()),
-    )

@@ -25,7 +25,8 @@ def probabilities(
     rows: NDArray[np.int64] | None = None,
     tick: Tick | None = None,
 ) -> Tensor:
-    """[len(rows), C] predictions on the inputs as they are, on the CPU of every process."""
+    """[len(rows), C] predictions on the inputs as they are, on the CPU of every process; NaN for
+    those that cannot be read."""
     rows = feed.rows if rows is None else rows
     mine = distributed.my_part(torch.arange(len(rows)))
     was_training = method.training
@@ -34,6 +35,7 @@ def probabilities(
     for part, x in feed.plain_parts(rows[mine.numpy()]):
         with machine.autocast():
             found.append(method.predict(x).float())
+        found[-1][torch.from_numpy(np.isin(part, list(feed.unreadable)))] = torch.nan
         done += len(part)
         if tick is not None:
             tick(done, len(mine))
@@ -42,6 +44,8 @@ def probabilities(
     return everything.cpu()
 
 
-def accuracy(probs: Tensor, labels: NDArray[np.int64]) -> float:
+def accuracy(probs: Tensor, labels: NDArray[np.int64]) -> float | None:
+    """The share predicted right of those that could be read."""
     right = probs.argmax(dim=1).numpy() == labels
-    return float(right.mean())
+    known = ~probs.isnan().any(dim=1).numpy()
+    return float(right[known].mean()) if known.any() else None

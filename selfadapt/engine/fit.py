@@ -13,7 +13,7 @@ from selfadapt import distributed
 from selfadapt.engine.machine import Machine
 from selfadapt.engine.measure import measure
 from selfadapt.engine.plan import Plan
-from selfadapt.engine.resume import resume, save
+from selfadapt.engine.resume import check_weights, resume, save
 from selfadapt.engine.schedule import learning_rate
 from selfadapt.engine.signals import Signals
 from selfadapt.engine.step import cut, train_step
@@ -46,6 +46,7 @@ def fit(
         saved_at = time.monotonic()
         while progress.epoch < plan.epochs:
             saved_at = _train_epoch(work, progress, saved_at)
+            check_weights(work, progress)
             line = measure(work, progress)
             if distributed.is_first():
                 run.append_log(line)

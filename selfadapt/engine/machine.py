@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -35,16 +38,40 @@ class Machine:
         if distributed.processes() == 1:
             return method
         ids = [self.device.index] if self.device.type == "cuda" else None
-        return DistributedDataParallel(method, device_ids=ids, broadcast_buffers=False)
+        with warnings.catch_warnings():
+            # Its successor forward_sync_buffers=False would send the table once at the start.
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+            return DistributedDataParallel(method, device_ids=ids, broadcast_buffers=False)
 
 
 def this_machine(precision: str = "auto") -> Machine:
     """Joins the group of processes if a launcher started several, and picks the device."""
+    _join_slurm_step()
     state = PartialState()
     device = torch.device(state.device)
     if precision == "auto":
         precision = "bf16" if _has_fast_bf16(device) else "fp32"
     return Machine(device, precision)
+
+
+def _join_slurm_step() -> None:
+    """srun says in words of its own what torchrun says: translate, where no launcher did."""
+    given = os.environ
+    if "RANK" in given or int(given.get("SLURM_STEP_NUM_TASKS", "1")) < 2:
+        return
+    given["RANK"] = given["SLURM_PROCID"]
+    given["WORLD_SIZE"] = given["SLURM_STEP_NUM_TASKS"]
+    given["LOCAL_RANK"] = given["SLURM_LOCALID"]
+    given.setdefault("MASTER_ADDR", _first_host(given["SLURM_STEP_NODELIST"]))
+    given.setdefault("MASTER_PORT", str(20_000 + int(given["SLURM_JOB_ID"]) % 20_000))
+
+
+def _first_host(nodes: str) -> str:
+    """The first of Slurm's `a[01-04,07],b`: a01."""
+    name, bracket, numbers = nodes.partition("[")
+    if not bracket or "," in name:
+        return nodes.partition(",")[0]
+    return name + re.split("[],-]", numbers)[0]
 
 
 def _has_fast_bf16(device: torch.device) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,21 +40,25 @@ class Plan:
         self._at_least("save_seconds", 0)
         self._at_least("warmup", 0)
         self._at_least("weight_decay", 0)
-        if self.rate <= 0:
-            raise BadInput(f"train.lr must be positive, got {self.lr}")
+        self._positive("lr", self.rate)
+        self._positive("gamma", self.gamma)
         if not 0 <= self.momentum < 1:
             raise BadInput(f"train.momentum must lie in [0, 1), got {self.momentum}")
         if self.accumulate > self.batch:
             raise BadInput(f"train.accumulate={self.accumulate} exceeds train.batch={self.batch}")
-        if self.clip is not None and self.clip <= 0:
-            raise BadInput(f"train.clip must be positive, got {self.clip}")
+        if self.clip is not None:
+            self._positive("clip", self.clip)
         if self.schedule == "milestones" and not self.milestones:
             raise BadInput("train.schedule=milestones needs train.milestones, such as [75, 90]")
 
     def _at_least(self, name: str, least: float) -> None:
         value = getattr(self, name)
-        if not value >= least:
-            raise BadInput(f"train.{name} must be at least {least}, got {value}")
+        if not least <= value < math.inf:
+            raise BadInput(f"train.{name} must be at least {least} and finite, got {value}")
+
+    def _positive(self, name: str, value: float) -> None:
+        if not 0 < value < math.inf:
+            raise BadInput(f"train.{name} must be positive and finite, got {value}")
 
     @property
     def rate(self) -> float:

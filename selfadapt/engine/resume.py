@@ -16,14 +16,14 @@ from selfadapt.engine.checkpoint import (
     what_is_kept,
 )
 from selfadapt.engine.work import Progress, Work
-from selfadapt.errors import NonFiniteLoss, SelfAdaptError
+from selfadapt.errors import BadInput, NonFiniteLoss, SelfAdaptError
 from selfadapt.methods import Method
 
 
 def save(work: Work, progress: Progress) -> None:
     """Every process must call this at the same time; none goes on before all is on the disk."""
     _share_unreadable(work, progress)
-    _check_weights(work, progress)
+    check_weights(work, progress)
     trouble: SelfAdaptError | None = None
     if distributed.is_first():
         try:
@@ -44,7 +44,8 @@ def _share_unreadable(work: Work, progress: Progress) -> None:
     progress.unreadable = {str(row): why for row, why in sorted(bad.items())}
 
 
-def _check_weights(work: Work, progress: Progress) -> None:
+def check_weights(work: Work, progress: Progress) -> None:
+    """A step whose loss was finite may still have thrown the weights out of all bounds."""
     for name, value in work.method.named_parameters():
         if not bool(torch.isfinite(value).all()):
             raise NonFiniteLoss(
@@ -76,7 +77,10 @@ def resume(work: Work) -> Progress:
 
 
 def restore(method: Method, checkpoint: Checkpoint) -> None:
-    method.load_state_dict(_below("method.", checkpoint.tensors))
+    try:
+        method.load_state_dict(_below("method.", checkpoint.tensors))
+    except RuntimeError as error:
+        raise BadInput(f"the net is not the one that was saved: {error}") from None
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

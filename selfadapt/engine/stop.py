@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from selfadapt.errors import Interrupted
 from selfadapt.rundir import RunDir
 
-
 _IMPATIENT = 1.0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from selfadapt import corruption, distributed, errors, recipe, signatures
 from selfadapt import data as sources
 from selfadapt.data.labelled import LabelledData
+from selfadapt.engine import trackers
 from selfadapt.engine.fit import fit as train
 from selfadapt.engine.machine import Machine, this_machine
 from selfadapt.engine.work import Show
@@ -65,13 +66,15 @@ def fit(
 def _alone_in(run: RunDir) -> Iterator[None]:
     """The first process takes the directory; if it cannot, none goes on."""
     refusal: errors.SelfAdaptError | None = None
-    lock = run.lock()
+    lock, made = run.lock(), False
     if distributed.is_first():
         try:
-            run.create()
+            made = run.create()
             lock.__enter__()
         except errors.SelfAdaptError as error:
             refusal = error
+        except OSError as error:
+            refusal = errors.BadInput(f"{run.path} cannot be written to: {error.strerror}")
     refusal = distributed.from_first(refusal)
     if refusal is not None:
         raise refusal
@@ -79,6 +82,7 @@ def _alone_in(run: RunDir) -> Iterator[None]:
         yield
     finally:
         if distributed.is_first():
+            run.leave(made)
             lock.__exit__(None, None, None)
 
 
@@ -93,12 +97,16 @@ def _is_done(run: RunDir, experiment: Experiment) -> bool:
             f"{run.path} holds a run with other settings ({'; '.join(found[:5])}). "
             "Name another directory, or give the settings it was made with"
         )
+    if status == "done" and isinstance(experiment.source, LabelledData):
+        _refuse_other_labels(run, _with_noise(experiment.source, experiment))
     return status == "done"
 
 
 def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Show) -> None:
+    trackers.check(experiment.plan.trackers)
     data = _with_noise(_loaded(experiment, show), experiment)
-    if run.status() == "partial":
+    if distributed.from_first(run.status()) == "partial":
+        _refuse_other_labels(run, data)
         machine = replace(machine, precision=_recorded(run)["precision"])
     settings = experiment.settings["data"]
     parts = make_parts(
@@ -120,6 +128,14 @@ def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Sho
     outcome = train(method, parts, experiment.plan, run, machine, seed=experiment.seed, show=show)
     record.write_outcome(run, experiment, data, parts, method, machine, outcome, show)
     distributed.wait_for_everyone()
+
+
+def _refuse_other_labels(run: RunDir, data: LabelledData) -> None:
+    if run.read_json(run.run_file)["noise"]["fingerprint"] != corruption.fingerprint(data.labels):
+        raise errors.RunMismatch(
+            f"{run.path} was begun with other labels: {data.name} has changed since. Name another "
+            "directory, or bring back the data it was begun with"
+        )
 
 
 def _recorded(run: RunDir) -> dict[str, Any]:

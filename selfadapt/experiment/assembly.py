@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,6 +28,7 @@ from selfadapt.randomness import key
 
 Net = str | nn.Module | Callable[..., nn.Module]
 Rows = NDArray[np.int64]
+NAMELESS = "given as an object: "
 _STATISTICS_SAMPLE = 10_000
 
 
@@ -38,13 +43,30 @@ class Experiment:
     plan: Plan
 
     def recorded(self) -> dict[str, Any]:
-        return {"seed": self.seed, **self.settings}
+        """As it will be read from run.json again."""
+        try:
+            text = json.dumps({"seed": self.seed, **self.settings}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise errors.BadInput(
+                f"settings must be finite numbers, text, true or false, or lists of these: {error}"
+            ) from None
+        recorded: dict[str, Any] = json.loads(text)
+        return recorded
 
 
 def plan_experiment(
     source: Any, *, method: str, net: Net | None, seed: int, settings: Mapping[str, Any] | None
 ) -> Experiment:
     asked = recipe.nest(settings or {})
+    _refuse_infinite(asked)
+    if asked["corruption"] and "name" not in asked["corruption"]:
+        kinds = ", ".join(kind for kind in corruption.names() if kind != "none")
+        raise errors.BadInput(
+            f"corruption.{next(iter(asked['corruption']))} is given, but no kind of noise: "
+            f"--set corruption.name=… ({kinds})"
+        )
+    if not isinstance(source, str | os.PathLike | LabelledData):
+        source = _loaded_at_once(source, asked)
     asked["method"].setdefault("name", method)
     asked["net"].setdefault("name", "auto" if net is None else net)
     asked["corruption"].setdefault("name", "none")
@@ -58,6 +80,19 @@ def plan_experiment(
         "train": signatures.bind(Plan, "train", asked["train"]),
     }
     return Experiment(source, the_net, seed, resolved, Plan(**resolved["train"]))
+
+
+def _refuse_infinite(asked: recipe.Settings) -> None:
+    for name, value in recipe.flatten(asked).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise errors.BadInput(f"{name} must be a finite number, got {value}")
+
+
+def _loaded_at_once(source: Any, asked: recipe.Settings) -> LabelledData:
+    """Arrays have no name: only what is in them tells a run on them from a run on others."""
+    loading = signatures.settings_of(sources.load)
+    given = {name: asked["data"].pop(name) for name in [*asked["data"]] if name in loading}
+    return sources.load(source, **given)
 
 
 def _bind_named(
@@ -105,8 +140,10 @@ def _same_data(data: LabelledData) -> dict[str, Any]:
 
 
 def _describe(net: Any) -> str:
-    kind = net if isinstance(net, type) or not isinstance(net, nn.Module) else type(net)
-    return f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', repr(kind))}"
+    """A name that leads to the net again, or one that says that none does."""
+    kind = type(net) if isinstance(net, nn.Module) else net
+    name = f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', repr(kind))}"
+    return f"{NAMELESS}{name}" if isinstance(net, nn.Module) or "<" in name else name
 
 
 def make_parts(
@@ -160,8 +197,10 @@ def build_method(
     shape: Sequence[int],
     statistics: Mapping[str, list[float]],
 ) -> Method:
-    """The method with fresh weights, which depend on the seed only."""
+    """The method with fresh weights, which depend on the seed only. A module of the user's own is
+    copied: it may be given to other runs too, which would go on from what this one learned."""
     net = net_for(shape) if experiment.net == "auto" else experiment.net
+    net = copy.deepcopy(net) if isinstance(net, nn.Module) else net
     options = {k: v for k, v in experiment.settings["net"].items() if k != "name"}
     make_net = nets.maker(net, shape, **statistics, options=options)
 

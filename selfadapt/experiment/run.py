@@ -20,7 +20,7 @@ from selfadapt.engine.evaluate import Tick, probabilities
 from selfadapt.engine.machine import this_machine
 from selfadapt.engine.plan import Plan
 from selfadapt.engine.resume import restore
-from selfadapt.experiment.assembly import Experiment, Net, build_method
+from selfadapt.experiment.assembly import NAMELESS, Experiment, Net, build_method
 from selfadapt.methods import Method
 from selfadapt.rundir import RunDir
 
@@ -96,7 +96,12 @@ class Run:
         about = self.about
         settings = dict(about["settings"])
         seed = settings.pop("seed")
-        net = self._net or settings["net"]["name"]
+        net = self._net if self._net is not None else settings["net"]["name"]
+        if isinstance(net, str) and net.startswith(NAMELESS):
+            raise errors.BadInput(
+                f"the net of the run in {self.path} was {net}. Name it again: "
+                f"selfadapt.open_run({str(self.path)!r}, net=…)"
+            )
         data = about["data"]
         with torch.random.fork_rng(devices=[]):
             return build_method(

@@ -18,11 +18,7 @@ __all__ = ["Method", "build", "names", "resolve"]
 
 def names() -> dict[str, str]:
     """Every method of this folder with its card."""
-    return {
-        name: inspect.getdoc(resolve(name)) or ""
-        for name in sorted(module.name for module in pkgutil.iter_modules(__path__))
-        if name != "method"
-    }
+    return {name: inspect.getdoc(resolve(name)) or "" for name in _files()}
 
 
 def resolve(name: str) -> type[Method]:
@@ -36,9 +32,8 @@ def resolve(name: str) -> type[Method]:
             raise errors.BadInput(f"{name!r} is not a selfadapt.methods.Method")
         theirs: type[Method] = found
         return theirs
-    known = [m.name for m in pkgutil.iter_modules(__path__) if m.name != "method"]
-    if name not in known:
-        raise errors.unknown("method", name, known)
+    if name not in _files():
+        raise errors.unknown("method", name, _files())
     module = importlib.import_module(f"{__name__}.{name}")
     ours = [
         value
@@ -48,6 +43,11 @@ def resolve(name: str) -> type[Method]:
         and value.__module__ == module.__name__
     ]
     return ours[0]
+
+
+def _files() -> list[str]:
+    found = (module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(name for name in found if name != "method" and not name.startswith("_"))
 
 
 def build(

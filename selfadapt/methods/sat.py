@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ class SAT(Method):
         reweight: bool = True,
     ) -> None:
         super().__init__(make_net, labels, num_classes)
-        if start < 0 or (isinstance(start, float) and start > 1):
+        if not 0 <= start <= (1 if isinstance(start, float) else math.inf):
             raise BadInput(
                 f"method.start is a number of epochs (60) or a share of them (0.3), got {start}"
             )

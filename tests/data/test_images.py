@@ -113,8 +113,9 @@ def test_palette_with_and_without_transparency():
 
 def test_cmyk_and_bilevel():
     cmyk = Image.fromarray(np.full((8, 8, 4), (0, 255, 255, 0), np.uint8), "CMYK")
-    found = images.decode(encoded(cmyk, "JPEG", quality=95), 8).astype(int)
-    assert abs(found - (255, 0, 0)).max() <= 3
+    content = encoded(cmyk, "JPEG", quality=95)
+    assert images._fast(content) is None
+    assert abs(images.decode(content, 8).astype(int) - (255, 0, 0)).max() <= 3
     lines = np.arange(64).reshape(8, 8) % 2 == 0
     found = images.decode(encoded(Image.fromarray(lines), "PNG"), 8)
     assert (found == np.where(lines, 255, 0)[..., None]).all()
@@ -182,6 +183,17 @@ def test_large_sets_stay_on_disk(class_folders: Path, monkeypatch):
     assert isinstance(lazily.test.inputs, InMemory)
     rows = np.array([3, 0, 26])
     assert torch.equal(lazily.inputs.read(rows)[0], at_once.inputs.read(rows)[0])
+
+
+def test_many_images_keep_their_rows(tmp_path: Path):
+    count = 2 * images._CHUNK + 10
+    colours = RNG.integers(0, 256, (count, 3), dtype=np.uint8)
+    items = [encoded(Image.fromarray(colour[None, None]), "PNG") for colour in colours]
+    items[300] = b"broken"
+    inputs, failed = images.open_images(items, 1, None, "reading")
+    colours[300] = 0
+    assert failed == {300: "not an image"}
+    assert (inputs.read(np.arange(count))[0].numpy()[:, 0, 0] == colours).all()
 
 
 def test_quarantine_names_counts_and_keeps_rows(class_folders: Path):

@@ -144,6 +144,15 @@ def test_unusable_csv(tmp_path: Path, text: str, message: str):
         load(tmp_path / "t.csv", test=0)
 
 
+def test_line_breaks_commas_and_quotes_in_names(tmp_path: Path):
+    names = ["a\nb", "c,d", 'e "f"', "a\nb"]
+    # More than one block of the reader: 1 MiB.
+    columns = {"x": range(200_000), "label": names * 50_000}
+    data = load(write_csv(tmp_path / "t.csv", columns), test=0)
+    assert len(data) == 200_000
+    assert [data.classes[i] for i in data.labels[-4:]] == names
+
+
 def test_a_byte_order_mark_and_other_encodings(tmp_path: Path):
     (tmp_path / "t.csv").write_bytes("label,x\nä,1\nb,2\n".encode("utf-8-sig"))
     assert load(tmp_path / "t.csv", test=0).classes == ("b", "ä")

@@ -1,0 +1,113 @@
+"""The learning rate of every step, from the epoch and the step alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from selfadapt.engine.plan import Plan
+from selfadapt.engine.schedule import learning_rate
+from selfadapt.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("epoch", "golden"), [(0, 0.1), (59, 0.080021), (60, 0.079389), (100, 0.05), (199, 6e-6)]
+)
+@pytest.mark.parametrize("step", [0, 97, 195])
+def test_the_papers_cosine_is_set_once_an_epoch(epoch: int, golden: float, step: int) -> None:
+    rate = learning_rate(Plan(), epoch, step, 196)
+    assert rate == pytest.approx(golden, abs=5e-7)
+    assert rate == pytest.approx(reference.cosine(0.1, epoch, 200), rel=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 49), st.integers(0, 9), st.floats(1e-4, 10))
+def test_cosine_per_step(epoch: int, step: int, lr: float) -> None:
+    plan = Plan(epochs=50, lr=lr, schedule="cosine_step")
+    expected = reference.cosine(lr, epoch + step / 10, 50)
+    assert learning_rate(plan, epoch, step, 10) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+def test_milestones() -> None:
+    """TRADES: times 0.1 at 75 and again at 90."""
+    plan = Plan(epochs=100, lr=0.1, schedule="milestones", milestones=[75, 90])
+    rates = [learning_rate(plan, epoch, 3, 10) for epoch in range(100)]
+    assert rates[:75] == [0.1] * 75
+    assert rates[75:90] == pytest.approx([0.01] * 15)
+    assert rates[90:] == pytest.approx([0.001] * 10)
+    halved = Plan(epochs=3, lr=1.0, schedule="milestones", milestones=[1, 2], gamma=0.5)
+    assert [learning_rate(halved, epoch, 0, 1) for epoch in range(3)] == [1.0, 0.5, 0.25]
+
+
+def test_constant() -> None:
+    plan = Plan(epochs=10, optimizer="adam", schedule="constant")
+    assert {learning_rate(plan, e, s, 4) for e in range(10) for s in range(4)} == {1e-3}
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "cosine_step", "constant"])
+def test_the_papers_imagenet_warm_up(schedule) -> None:
+    """From .0003 to .3 in 5 epochs, step by step, then on without a jump."""
+    plan = Plan(epochs=95, lr=0.3, warmup=5, schedule=schedule)
+    rates = [learning_rate(plan, e, s, 10) for e in range(95) for s in range(10)]
+    assert rates[0] == pytest.approx(0.0003)
+    rises = [after - before for before, after in itertools.pairwise(rates[:51])]
+    assert rises == pytest.approx([(0.3 - 0.0003) / 50] * 50)
+    assert rates[50] == 0.3
+    assert max(rates) == 0.3
+    assert all(rate > 0 for rate in rates)
+
+
+def test_cosine_after_a_warm_up_runs_over_the_epochs_that_are_left() -> None:
+    plan = Plan(epochs=95, lr=0.3, warmup=5)
+    for epoch in (5, 50, 94):
+        expected = reference.cosine(0.3, epoch - 5, 90)
+        assert learning_rate(plan, epoch, 7, 10) == pytest.approx(expected)
+
+
+def test_a_fractional_warm_up_never_exceeds_the_rate() -> None:
+    plan = Plan(epochs=4, lr=1.0, warmup=1.5)
+    rates = [learning_rate(plan, e, s, 10) for e in range(4) for s in range(10)]
+    assert rates[:16] == sorted(rates[:16])
+    assert max(rates) <= 1.0
+
+
+def test_milestones_after_a_warm_up() -> None:
+    plan = Plan(epochs=9, lr=1.0, warmup=2, schedule="milestones", milestones=[4])
+    rates = [learning_rate(plan, epoch, 0, 1) for epoch in range(6)]
+    assert rates == pytest.approx([0.001, 0.5005, 1, 1, 0.1, 0.1])
+
+
+def test_the_paper_is_the_default_plan() -> None:
+    plan = Plan()
+    assert (plan.epochs, plan.batch, plan.optimizer, plan.rate) == (200, 256, "sgd", 0.1)
+    assert (plan.momentum, plan.weight_decay, plan.schedule) == (0.9, 5e-4, "cosine")
+    assert Plan(optimizer="adam").rate == 1e-3
+    assert Plan(optimizer="adam", lr=1e-4).rate == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        *[("epochs", 0), ("batch", 0), ("workers", -1), ("save_seconds", -1.0)],
+        *[("accumulate", value) for value in (0, 257)],
+        *[("warmup", value) for value in (-1.0, math.inf, math.nan)],
+        *[("weight_decay", value) for value in (-1e-4, math.nan)],
+        *[("lr", value) for value in (0.0, -0.1, math.inf, math.nan)],
+        *[("momentum", value) for value in (-0.1, 1.0, math.nan)],
+        *[("gamma", value) for value in (0.0, -0.1, math.nan)],
+        *[("clip", value) for value in (0.0, math.nan)],
+    ],
+)
+def test_settings_that_cannot_be(setting: str, value: float) -> None:
+    with pytest.raises(BadInput, match=rf"train\.{setting}\b"):
+        Plan(**{setting: value})
+
+
+def test_milestones_must_be_given() -> None:
+    with pytest.raises(BadInput, match=r"train\.milestones"):
+        Plan(schedule="milestones")
