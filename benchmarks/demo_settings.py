@@ -19,8 +19,8 @@ from common import write
 import selfadapt
 from selfadapt.demo import SETTINGS
 
-STARTS = (2, 5, 10, 20)
-MOMENTA = (0.7, 0.9, 0.95)
+STARTS = (2, 5, 10)
+MOMENTA = (0.7, 0.9)
 SEEDS = (10, 11, 12)
 
 

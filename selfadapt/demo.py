@@ -20,9 +20,9 @@ SETTINGS: dict[str, Any] = {
     "net.width": 64,  # large enough to learn the noise by heart
     "data.augment": "crop",
     "train.epochs": 60,
-    "train.batch": 128,
+    "train.batch": 32,
     "train.optimizer": "adam",
-    "train.lr": 0.002,
+    "train.lr": 0.001,
     "train.weight_decay": 0.0,
 }
 KNOBS: dict[str, dict[str, Any]] = {"erm": {}, "sat": {"method.start": 5, "method.momentum": 0.9}}

@@ -358,8 +358,6 @@ def test_settings_reach_the_optimiser(optimizer: str, tmp_path: Path) -> None:
             for group in other.param_groups:
                 group["lr"] = 0.05 * (1 + math.cos(math.pi * epoch / 2)) / 2
             other.step()
-    run_fit(
-        tmp_path, spy, epochs=2, optimizer=optimizer, lr=0.05, momentum=0.8, weight_decay=0.01
-    )
+    run_fit(tmp_path, spy, epochs=2, optimizer=optimizer, lr=0.05, momentum=0.8, weight_decay=0.01)
     torch.testing.assert_close(spy.net.state_dict(), by_hand["net"].state_dict())
     torch.testing.assert_close(spy.slow.state_dict(), by_hand["slow"].state_dict())

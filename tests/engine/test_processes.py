@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 import torch
+from PIL import Image
 from support import PATIENCE, Starter, blobs
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -252,6 +254,46 @@ def test_a_whole_run_on_two_processes(method: str, tmp_path: Path, processes: St
     np.testing.assert_allclose(beliefs[0], beliefs[1], atol=1e-5)
     for name in ("accuracy", "labels_changed", "labels_right", "training"):
         assert one.result[name] == pytest.approx(two.result[name], abs=1e-5)
+
+
+def streamed_run(photos: Path, folder: Path, method: str) -> str:
+    """As a set too large for memory is read: file by file, when a batch needs it."""
+    from selfadapt.data import images
+
+    images.IN_MEMORY = 0
+    settings = {"train.epochs": 2, "train.batch": 16, "train.workers": 0, "data.test": 0.0}
+    settings["train.precision"] = "fp32"
+    run = selfadapt.fit(photos, out=folder, method=method, net="mlp", settings=settings)
+    return run.files.status()
+
+
+@pytest.mark.parametrize("method", ["sat", "erm"])
+def test_what_one_process_cannot_read_all_leave_out(
+    method: str, tmp_path: Path, processes: Starter
+) -> None:
+    random = np.random.default_rng(0)
+    for number in range(60):
+        path = tmp_path / "photos" / "ab"[number % 2] / f"{number:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 255, (8, 8, 3), dtype=np.uint8)).save(path)
+        if number in (7, 20, 33):
+            path.write_bytes(path.read_bytes()[:60])
+    tables = []
+    for size in (1, 2):
+        out = tmp_path / str(size)
+        assert processes.group(size, streamed_run, tmp_path / "photos", out, method) == (
+            ["done"] * size
+        )
+        run = selfadapt.open_run(out)
+        assert run.result["training"] == 57
+        tables.append(run.labels)
+    assert tables[0]["part"].to_pylist().count("unreadable") == 3
+    left_out = tables[0]["id"].filter(pc.equal(tables[0]["part"], "unreadable")).to_pylist()
+    assert sorted(left_out) == ["a/20.png", "b/07.png", "b/33.png"]
+    assert tables[0]["part"] == tables[1]["part"]
+    for name in ("belief_given", "belief_corrected"):
+        one, two = (table[name].fill_null(-1).to_numpy() for table in tables)
+        np.testing.assert_allclose(one, two, atol=1e-5)
 
 
 def saved(folder: Path) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from support import Arrays, Child, Starter, blobs
+from torch import nn
 
 import selfadapt
 from selfadapt.engine.checkpoint import Checkpoint, latest_checkpoint
@@ -39,7 +40,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "accumulation": {"train.accumulate": 3, "train.clip": 0.5},
     "validation": {"data.validation": 0.2, "data.augment": "crop_flip", "net.width": 32},
     "ordinary": {"method.name": "erm"},
+    "dropout": {"net.name": "test_resume:with_dropout"},
 }
+
+
+def with_dropout(outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.ReLU(), nn.Linear(16, outputs))
 
 
 def pictures() -> Arrays:
@@ -53,6 +59,8 @@ def train(folder: Path, settings: dict[str, Any]) -> str:
     settings = {**settings}
     if settings.get("method.name") == "erm":
         del settings["method.start"]
+    if settings.get("net.name") == "test_resume:with_dropout":
+        del settings["net.width"]
     images = settings.get("net.name") == "small_cnn" or "data.augment" in settings
     data = pictures() if images else blobs()
     return selfadapt.fit(data, out=folder, net="mlp", settings=settings).files.status()
