@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from selfadapt.data import earlier_run
 from selfadapt.data.build import build, check_settings
 from selfadapt.data.images import IN_MEMORY, ImageFiles, check_quarantine
 from selfadapt.data.labelled import InMemory, Inputs, LabelledData, Rows
@@ -41,8 +43,9 @@ def load(
     """Labelled data with its test part.
 
     source: a folder of class folders (or with train/ and test/ in it), a .csv, .parquet or .npz
-      file, a name (digits, cifar10, …, hf:owner/name), (x, y), {"x": …, "y": …}, or LabelledData,
-      which is returned as it is.
+      file, a name (digits, cifar10, …, hf:owner/name), (x, y), {"x": …, "y": …}, a run's
+      labels.parquet (its samples, with the corrected labels), or LabelledData, which is returned
+      as it is.
     label, path, id, true: the columns with labels, images, ids and, only for measuring, true
       labels; found by their usual names if not given.
     test: the share to hold out where the source has no test part (0 for none), or a test set.
@@ -52,6 +55,8 @@ def load(
     """
     if isinstance(source, LabelledData):
         return source
+    if (earlier := earlier_run.settings(source)) is not None:
+        return _from_earlier_run(source, earlier, progress)
     check_settings(test, limit, size, root)
     place = None if root is None else Path(root).expanduser()
     wanted = Wanted(label, path, id, true, place, progress)
@@ -63,6 +68,15 @@ def load(
         | {"limit": limit, "size": size, "root": place},
     )
     return build(found, beside, test, limit, size, progress, again)
+
+
+def _from_earlier_run(
+    source: str | Path, settings: Mapping[str, Any], progress: Progress | None
+) -> LabelledData:
+    names = ("label", "path", "id", "true", "test", "limit", "size", "root")
+    again = {name: settings[name] for name in names if name in settings}
+    data = load(settings["source"], **again, progress=progress)
+    return replace(earlier_run.relabelled(data, source), source=lasting(source, {}))
 
 
 def lasting(source: Any, settings: Mapping[str, Any]) -> dict[str, Any]:

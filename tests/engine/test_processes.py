@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -381,3 +382,28 @@ def test_the_command_under_a_launcher(npz: Path, tmp_path: Path) -> None:
     assert one["accuracy"] == pytest.approx(two["accuracy"], abs=1e-5)
     run = json.loads((tmp_path / "2" / "run.json").read_text())
     assert run["resolved"]["processes"] == 2
+
+
+@pytest.mark.slow
+def test_ctrl_c_under_a_launcher(npz: Path, tmp_path: Path) -> None:
+    """The terminal sends it to all, and the launcher sends it to its processes once more."""
+    sets = ["--set=train.epochs=100000", "--set=train.batch=20", "--set=train.save_seconds=1000"]
+    started = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
+            *("-m", "selfadapt", "fit", str(npz), "--out", str(tmp_path / "run"), "--net", "mlp"),
+            *sets,
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    end = time.monotonic() + PATIENCE
+    while not (tmp_path / "run" / "log.jsonl").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    os.killpg(started.pid, signal.SIGINT)
+    _, told = started.communicate(timeout=PATIENCE)
+    assert told.count("selfadapt: stopped; everything is saved in") == 1
+    assert latest_checkpoint(tmp_path / "run" / "checkpoints") is not None
