@@ -19,7 +19,7 @@ def points() -> Arrays:
 
 
 @pytest.fixture
-def npz(tmp_path: Path, points: Arrays) -> Path:
+def npz(tmp_path: Path) -> Path:
     """150 points of 3 classes, with 40 more to test on."""
     x, y = blobs(190)
     path = tmp_path / "points.npz"
