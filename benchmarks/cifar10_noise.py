@@ -28,7 +28,7 @@ SHARED: dict[str, Any] = {
 }
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "plain": {"data.augment": "none", "method.start": 8, "method.momentum": 0.7},
-    "augmented": {"data.augment": "crop_flip", "method.start": 12, "method.momentum": 0.9},
+    "augmented": {"data.augment": "crop_flip", "method.start": 24, "method.momentum": 0.9},
 }
 METHODS = ("erm", "sat")
 

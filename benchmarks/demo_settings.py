@@ -21,7 +21,7 @@ from selfadapt.demo import SETTINGS
 
 STARTS = (2, 5, 10)
 MOMENTA = (0.7, 0.9)
-SEEDS = (10, 11, 12)
+SEEDS = (10, 11)
 
 
 def main() -> None:

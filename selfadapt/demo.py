@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from selfadapt import distributed, terminal
+from selfadapt import launched, terminal
 from selfadapt.errors import BadInput
 from selfadapt.experiment import Run, fit
 
@@ -20,12 +20,12 @@ SETTINGS: dict[str, Any] = {
     "net.width": 64,  # large enough to learn the noise by heart
     "data.augment": "crop",
     "train.epochs": 60,
-    "train.batch": 32,
+    "train.batch": 64,
     "train.optimizer": "adam",
-    "train.lr": 0.001,
+    "train.lr": 0.002,
     "train.weight_decay": 0.0,
 }
-KNOBS: dict[str, dict[str, Any]] = {"erm": {}, "sat": {"method.start": 5, "method.momentum": 0.9}}
+KNOBS: dict[str, dict[str, Any]] = {"erm": {}, "sat": {"method.start": 2, "method.momentum": 0.9}}
 
 
 def run_demo(out: Path, seeds: int) -> list[Run]:
@@ -34,10 +34,11 @@ def run_demo(out: Path, seeds: int) -> list[Run]:
     names = {f"{method}-seed{seed}" for method in METHODS for seed in range(seeds)}
     _check_folder(out)
     screen = terminal.console()
-    screen.print(
-        "1,797 handwritten digits, of which 40 % of the training part got a random label.\n"
-        "The same small net is trained twice: as usual (erm), and self-adaptively (sat).\n"
-    )
+    if launched.is_first():
+        screen.print(
+            "1,797 handwritten digits, of which 40 % of the training part got a random label.\n"
+            "The same small net is trained twice: as usual (erm), and self-adaptively (sat).\n"
+        )
     with terminal.View(screen) as view:
         views = {name: view.run(name) for name in sorted(names)}
         runs = [
@@ -52,7 +53,7 @@ def run_demo(out: Path, seeds: int) -> list[Run]:
             for seed in range(seeds)
             for method in METHODS
         ]
-    if distributed.is_first():
+    if launched.is_first():
         screen.print(terminal.result_table([_mean(m, runs) for m in METHODS]))
         screen.print(
             f"\nOne directory per run in {out}/: log.jsonl has the curves, labels.parquet each "
