@@ -5,32 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from selfadapt import corruption, data, methods, nets, signatures
 from selfadapt.data import sources
 from selfadapt.engine.plan import Plan
 from selfadapt.experiment.assembly import make_parts
 
+_COLUMNS = 100
+
 
 def show(out: Console) -> None:
-    _table(out, "Methods (--method)", methods.names(), methods.resolve, "method")
-    _table(out, "Nets (--net)", nets.names(), nets.resolve, "net")
+    """In lines that fit the terminal; a file gets 100 columns."""
+    out.width = min(_COLUMNS, out.width) if out.is_terminal else _COLUMNS
+    _table(out, "Methods (--method)", methods.names(), methods.resolve)
+    _table(out, "Nets (--net, --set net.…)", nets.names(), nets.resolve)
     out.print("  also module:function, timm:NAME, torchvision:NAME\n", style="dim", markup=False)
-    _table(out, "Data with a name", sources.names(), None, "data")
+    _table(out, "Data with a name", sources.names(), None)
     out.print("  also a folder, .csv, .parquet, .npz, hf:owner/name\n", style="dim", markup=False)
-    _table(out, "Corruptions (--set corruption.name=…)", corruption.names(), corruption.resolve, "")
+    _table(out, "Corruptions (--set corruption.name=…)", corruption.names(), corruption.resolve)
     _all_of(out, "Reading data (--set data.…)", data.load, make_parts)
     _all_of(out, "Training (--set train.…)", Plan)
 
 
 def _all_of(out: Console, title: str, *functions: Callable[..., Any]) -> None:
-    settings = "  ".join(filter(None, map(_settings, functions)))
     out.print(f"[bold]{escape(title)}[/]")
-    out.print(Padding(f"[cyan]{escape(settings)}[/]", (0, 2, 1, 2)), soft_wrap=False)
+    for function in functions:
+        out.print(Padding(_settings(function) or "", (0, 2)), soft_wrap=False)
+    out.print()
 
 
 def _table(
@@ -38,24 +44,30 @@ def _table(
     title: str,
     cards: Mapping[str, str],
     resolve: Callable[[str], Callable[..., Any]] | None,
-    table: str,
 ) -> None:
     out.print(f"[bold]{escape(title)}[/]")
     grid = Table(box=None, show_header=False, padding=(0, 2), pad_edge=True)
     for name, card in cards.items():
-        text = escape(" ".join(card.split("\n\n")[0].split()))
-        if resolve is not None and (settings := _settings(resolve(name))):
-            text += f"\n[cyan]{escape(settings)}[/]"
-        grid.add_row(f"[bold]{escape(name)}[/]", text)
-    out.print(grid)
+        text = Text(" ".join(card.split("\n\n")[0].split()))
+        settings = None if resolve is None else _settings(resolve(name))
+        grid.add_row(f"[bold]{escape(name)}[/]", Group(text, *([settings] if settings else [])))
+    out.print(grid, soft_wrap=False)
+    out.print()
 
 
-def _settings(function: Callable[..., Any]) -> str:
-    return "  ".join(
-        f"{name}={_plain(parameter.default)}"
-        for name, parameter in signatures.settings_of(function).items()
-        if name != "progress"
-    )
+def _settings(function: Callable[..., Any]) -> Table | None:
+    """One line a setting: its default and what it means."""
+    said = signatures.meanings(function)
+    grid = Table.grid(padding=(0, 2))
+    before = None
+    for name, parameter in signatures.settings_of(function).items():
+        if name == "progress":
+            continue
+        meaning = said.get(name, "")
+        default = f"[cyan]{escape(f'{name}={_plain(parameter.default)}')}[/]"
+        grid.add_row(default, Text("" if meaning == before else meaning, style="dim"))
+        before = meaning
+    return grid if grid.row_count else None
 
 
 def _plain(default: Any) -> str:

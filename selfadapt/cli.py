@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
-import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
 import selfadapt
-from selfadapt import errors
+from selfadapt import errors, launched
 
 if TYPE_CHECKING:
     from selfadapt.experiment import Run
@@ -22,6 +25,7 @@ app = App(
     version=selfadapt.__version__,
     version_flags=["--version"],
     help_format="markdown",
+    suppress_keyboard_interrupt=False,  # `run` says what is to be said
 )
 
 Sets = Annotated[list[str] | None, Parameter(name="--set", negative="")]
@@ -33,7 +37,7 @@ def fit(
     /,
     *,
     out: Path,
-    method: str = "sat",
+    method: str | None = None,
     net: str | None = None,
     seed: int = 1,
     set: Sets = None,
@@ -53,15 +57,15 @@ def fit(
     out
         The run directory: new, empty, or of the same run.
     method
-        How to train: sat, erm, …
+        How to train: sat, erm, …; by default sat.
     net
         The network: resnet18, mlp, module:function, timm:NAME, …; by default one that suits the
         data.
     seed
         Of weights, order, augmentation and label noise.
     set
-        A setting, as table.key=value; may be repeated. Tables: data, corruption, net, method,
-        train.
+        A setting, as table.key=value; may be repeated. `selfadapt list` shows them all, in the
+        tables data, corruption, net, method and train.
     data_root
         Where named sets lie, in their published layouts.
     """
@@ -80,15 +84,15 @@ def fit(
             net=net,
             seed=seed,
             settings=settings,
-            show=view.run(method),
+            show=view.run(method or settings.get("method.name", "sat")),
         )
     _summarise(run, screen)
 
 
 def _summarise(run: Run, screen: Any) -> None:
-    from selfadapt import distributed, terminal
+    from selfadapt import terminal
 
-    if not distributed.is_first():
+    if not launched.is_first():
         return
     screen.print(terminal.result_table([terminal.result_row(run.result)]))
     screen.print(f"\nEverything is in {run.path}. Next:", markup=False)
@@ -104,7 +108,7 @@ def demo(
 ) -> None:
     """Watch wrong labels ruin ordinary training, and self-adaptive training survive them.
 
-    Trains both on handwritten digits of which 40 % got a random label. Takes under a minute.
+    Trains both on handwritten digits of which 40 % got a random label. Takes under three minutes.
 
     Example: selfadapt demo --out demo --seeds 3
 
@@ -184,17 +188,18 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """The exit code: 0, 2 for what a person can put right, 130 or 143 for a stopped run."""
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
+        with _ended_by_sigterm():
+            app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
     except CycloptsError as error:
         return _complain(f"{error}\nSee `selfadapt --help`.", 2)
     except errors.Interrupted as error:
-        if os.environ.get("RANK", "0") != "0":  # all processes of a run stop: one says so
-            return error.exit_code
-        return _complain(str(error), error.exit_code)
+        return _complain(str(error), error.exit_code, speaks=launched.is_first())
     except errors.SelfAdaptError as error:
         return _complain(str(error), 2)
-    except KeyboardInterrupt:
-        return _complain("stopped; the same command goes on from the last checkpoint", 130)
+    except KeyboardInterrupt as stop:
+        code = 143 if isinstance(stop, _Terminated) else 130
+        told = "stopped; the same command goes on from the last checkpoint, if there is one yet"
+        return _complain(told, code, speaks=launched.is_first())
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
             raise
@@ -202,6 +207,28 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _complain(message: str, code: int) -> int:
-    print(f"selfadapt: {message}", file=sys.stderr)
+def _complain(message: str, code: int, speaks: bool | None = None) -> int:
+    """Once for all processes that fail alike; an error once a machine, for it may lie with one."""
+    if launched.is_first_here() if speaks is None else speaks:
+        print(f"selfadapt: {message}", file=sys.stderr)
     return code
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM while no training was under way, which would have saved first."""
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_number: int, _frame: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

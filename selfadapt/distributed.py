@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pickle
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from selfadapt.errors import SelfAdaptError
+
+T = TypeVar("T")
 
 
 def processes() -> int:
@@ -82,6 +88,47 @@ def from_first(value: Any) -> Any:
     box = [value]
     dist.broadcast_object_list(box, src=0)
     return box[0]
+
+
+def on_first(function: Callable[[], T]) -> T:
+    """What `function` returns on the first process, where alone it is called; its error is raised
+    on all of them, so that none waits for one that has failed."""
+    if processes() == 1:
+        return function()
+    value: T | None = None
+    error: Exception | None = None
+    if is_first():
+        try:
+            value = function()
+        except Exception as failed:
+            error = failed
+    box = [value, None if error is None else _that_travels(error)]
+    dist.broadcast_object_list(box, src=0)
+    if error is not None:
+        raise error
+    if box[1] is not None:
+        raise box[1]  # type: ignore[misc]
+    return box[0]  # type: ignore[return-value]
+
+
+def _that_travels(error: Exception) -> Exception:
+    try:
+        copied = pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever a stranger's exception does when it is copied
+        copied = None
+    if isinstance(copied, Exception):
+        return copied
+    return SelfAdaptError(f"the first process failed: {type(error).__name__}: {error}")
+
+
+def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """What the wrapper for several processes does in a backward pass, after one."""
+    if processes() == 1:
+        return
+    for parameter in parameters:
+        if parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= processes()
 
 
 def from_all(value: Any) -> list[Any]:

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
+from selfadapt.data.earlier_run import original, read_labels
 from selfadapt.errors import BadInput
 from selfadapt.labels_table import class_values, to_bytes
 from selfadapt.rundir import RunDir, write_atomically
@@ -28,7 +28,7 @@ def write_labels(run_path: Path, to: Path) -> str:
     if run.status() != "done":
         raise BadInput(f"{run_path} holds no finished run, so there are no corrected labels yet")
     about = run.read_json(run.run_file)
-    table = pq.read_table(run.labels_file)
+    table = read_labels(run.labels_file)
     label = pc.coalesce(table["corrected"], table["given"])
     changed = pc.sum(pc.not_equal(label, table["given"])).as_py() or 0
     ids = _lasting_ids(table["id"].to_pylist(), about)
@@ -36,16 +36,19 @@ def write_labels(run_path: Path, to: Path) -> str:
     rest = ("given", "part", "belief_given", "belief_corrected", "weight", "suspicion", "true")
     columns |= {name: table[name] for name in rest if table[name].null_count < len(table)}
     _write(pa.table(columns), to)
-    return f"{len(table):,} labels, {changed:,} of them corrected, written to {to}"
+    held = about["data"].get("held_out", 0)
+    without = f"; without the {held:,} samples that were held out for testing" if held else ""
+    return f"{len(table):,} labels, {changed:,} of them corrected, written to {to}{without}"
 
 
 def _lasting_ids(ids: list[str], about: Mapping[str, Any]) -> list[str]:
     """Paths leave whole, so that the file can be read from any folder."""
-    source = about["settings"]["data"].get("source")
-    if about["data"]["id_name"] != "path" or source is None:
+    if about["data"]["id_name"] != "path":
         return ids
-    root = about["settings"]["data"].get("root")
-    base = Path(root or source)
+    loading = original(about["settings"]["data"])
+    if loading.get("source") is None:
+        return ids
+    base = Path(loading.get("root") or loading["source"])
     folder = base if base.is_dir() else base.parent
     return [str(folder / name) if (folder / name).exists() else name for name in ids]
 
@@ -59,7 +62,10 @@ def write_predictions(
 
     _check_target(to)
     run = open_run(run_path)
-    found = read_inputs(data, run.shape, reading, lambda d, n, what: show(_event(what, d, n)))
+    features = run.about["data"].get("features")
+    found = read_inputs(
+        data, run.shape, reading, lambda d, n, what: show(_event(what, d, n)), features
+    )
     probs = run.probabilities(found.inputs, lambda d, n: show(_event("predicting", d, n)))
     probs[list(found.unreadable)] = np.nan
     unknown = np.isnan(probs).any(axis=1)

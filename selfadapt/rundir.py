@@ -5,6 +5,7 @@
     checkpoints/      the last two states; the newest is the trained model
     labels.parquet    one line a training sample
     signals.safetensors   what was collected while training
+    unreadable.csv    the files left out, and why, if there are any
     result.json       its presence means: done
 
 Everything after training reads these files and nothing else.
@@ -55,6 +56,7 @@ class RunDir:
         self.log_file = self.path / "log.jsonl"
         self.labels_file = self.path / "labels.parquet"
         self.signals_file = self.path / "signals.safetensors"
+        self.unreadable_file = self.path / "unreadable.csv"
         self.result_file = self.path / "result.json"
         self.checkpoints = self.path / "checkpoints"
         self.lock_file = self.path / ".lock"

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from selfadapt import distributed
+from selfadapt import launched
 
 _PLAIN_SECONDS = 10.0
 
@@ -30,7 +30,7 @@ class View:
 
     def __init__(self, out: Console) -> None:
         self.out = out
-        self.quiet = not distributed.is_first()
+        self.quiet = not launched.is_first()
         self.live = out.is_terminal and not self.quiet
         self.bars = Progress(
             TextColumn("{task.description}"),
@@ -82,9 +82,11 @@ class RunView:
             self.view.bars.update(self.task, completed=done, total=event["epochs"])
         elif "what" in event:
             text = f"{event['what']} {event['done']:,}/{event['total']:,}"
-            self.view.bars.update(
-                self.task, completed=event["done"], total=event["total"], text=text
-            )
+            if "epoch" in event:  # the bar stands for the epochs
+                self.view.bars.update(self.task, text=text)
+            else:
+                done, total = event["done"], event["total"]
+                self.view.bars.update(self.task, completed=done, total=total, text=text)
 
     def _line(self, line: Mapping[str, Any], epochs: int) -> None:
         text = summary(line, epochs)

@@ -20,7 +20,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Left to right: a room imports only rooms further left; rooms of one tier do not import each other.
 TIERS = [
     "errors",
-    "batch distributed randomness signatures",
+    "batch distributed launched randomness signatures",
     "losses attacks corruption selective targets",
     "adaptive_loss nets data methods",
     "rundir recipe labels_table",

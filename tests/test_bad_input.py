@@ -44,6 +44,10 @@ def no_tensor(num_outputs: int, shape: tuple[int, ...]) -> nn.Module:
     return Two(6, num_outputs)
 
 
+def normalised_by_batch(num_outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, num_outputs))
+
+
 NAMES = {  # what is given: what is said of it
     "--method=satt": ("unknown method 'satt'", "Did you mean 'sat'?", "erm, sat"),
     "--method=no:Such": ("method 'no:Such' cannot be imported", "No module named 'no'"),
@@ -63,11 +67,11 @@ VALUES = {
     "--set=method.momentum=-0.1": ("[0, 1)", "-0.1"),
     "--set=method.start=-1": ("method.start is a number of epochs", "got -1"),
     "--set=method.start=1.5": ("method.start is a number of epochs", "got 1.5"),
-    "--set=method.reweight=3": ("method.reweight must be of type bool", "got 3"),
+    "--set=method.reweight=3": ("method.reweight must be true or false", "got 3"),
     "--set=train.batch=0": ("train.batch must be at least 1", "got 0"),
     "--set=train.epochs=0": ("train.epochs must be at least 1", "got 0"),
-    "--set=train.epochs=abc": ("train.epochs must be of type int", "got 'abc'"),
-    "--set=train.epochs=2.5": ("train.epochs must be of type int", "got 2.5"),
+    "--set=train.epochs=abc": ("train.epochs must be a whole number", "got 'abc'"),
+    "--set=train.epochs=2.5": ("train.epochs must be a whole number", "got 2.5"),
     "--set=train.lr=0": ("train.lr must be positive", "got 0"),
     "--set=train.lr=nan": ("train.lr must be", "finite", "nan"),
     "--set=train.lr=inf": ("train.lr must be", "finite", "inf"),
@@ -77,19 +81,21 @@ VALUES = {
     "--set=train.accumulate=999": ("train.accumulate=999 exceeds train.batch=256",),
     "--set=train.accumulate=0": ("train.accumulate must be at least 1", "got 0"),
     "--set=train.schedule=milestones": ("train.schedule=milestones needs train.milestones",),
-    "--set=train.schedule=linear": ("train.schedule must be", "'cosine'", "got 'linear'"),
-    "--set=train.optimizer=adamw": ("train.optimizer must be", "'adam'", "got 'adamw'"),
-    "--set=train.precision=fp8": ("train.precision must be", "'bf16'", "got 'fp8'"),
+    "--set=train.schedule=linear": ("train.schedule must be one of cosine, ", "got 'linear'"),
+    "--set=train.optimizer=adamw": ("must be one of sgd, adam", "Did you mean 'adam'"),
+    "--set=train.precision=fp8": ("one of auto, fp32, bf16; got 'fp8'. Did you mean 'fp32'",),
+    "--set=net.width=1000000000000": ("net 'mlp' does not fit in memory with net.width=1000",),
+    "--set=net.width=100000000000000000000": ("net 'mlp' does not fit in memory",),
     "--set=train.save_seconds=-1": ("train.save_seconds must be at least 0", "got -1"),
     "--set=train.workers=-1": ("train.workers must be at least 0", "got -1"),
     "--set=data.validation=2": ("data.validation must lie in [0, 1)", "got 2"),
     "--set=data.validation=1": ("data.validation must lie in [0, 1)", "got 1"),
-    "--set=data.augment=crops": ("data.augment must be", "'crop_flip'", "got 'crops'"),
+    "--set=data.augment=crops": ("one of none, crop, crop_flip, auto; got 'crops'.", "'crop'"),
     "--set=data.test=1.5": ("data.test=1.5", "below 1"),
     "--set=data.limit=0": ("data.limit=0", "whole number from 1"),
     "--set=data.label=labels": ("has no 'labels'", "x, y"),
     "--set=corruption.rate=0.4": ("corruption.rate is given, but no kind", "corruption.name="),
-    "--set=net.width=wide": ("net.width must be of type int", "got 'wide'"),
+    "--set=net.width=wide": ("net.width must be a whole number", "got 'wide'"),
     "--set=train.epochs": ("--set takes table.key=value", "got 'train.epochs'"),
     "--set==3": ("--set takes table.key=value", "got '=3'"),
     "--set=train.=3": ("a setting is table.key", "got 'train.'"),
@@ -133,6 +139,34 @@ def test_a_net_that_does_not_fit(net: str, parts: tuple[str, ...], refused: Told
     told = refused(f"--net={net}")
     for part in parts:
         assert part in told
+
+
+@pytest.mark.parametrize("more", [["train.batch=1"], ["train.batch=20", "train.accumulate=20"]])
+def test_batch_norm_over_a_single_row(more: list[str], refused: Told) -> None:
+    sets = [f"--set={setting}" for setting in more]
+    told = refused("--net=test_bad_input:normalised_by_batch", *sets)
+    for part in ("batch norm", "larger train.batch", "smaller train.accumulate"):
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--method=erm", "--set=method.name=sat"), "method 'erm' and method.name='sat' are both"),
+        (("--net=mlp", "--set=net.name=resnet18"), "net 'mlp' and net.name='resnet18' are both"),
+    ],
+)
+def test_two_names_for_one_thing(arguments: tuple[str, ...], part: str, refused: Told) -> None:
+    assert part in refused(*arguments)
+
+
+def test_one_name_in_either_place(npz: Path, tmp_path: Path) -> None:
+    sets = ("method.name=erm", "net.name=mlp", "train.epochs=1")
+    for number, more in enumerate(([], ["--method=erm", "--net=mlp"])):
+        out = tmp_path / str(number)
+        command = ["fit", str(npz), "--out", str(out), *(f"--set={s}" for s in sets), *more]
+        assert cli.run(command) == 0
+        assert '"method": "erm"' in (out / "result.json").read_text()
 
 
 def write_npz(path: Path, **arrays: object) -> Path:

@@ -21,7 +21,7 @@ from PIL import Image
 from support import PATIENCE, blobs
 
 import selfadapt
-from selfadapt import cli, demo
+from selfadapt import cli, demo, terminal
 
 ODD_NAMES = (
     "plain",
@@ -250,12 +250,28 @@ def test_what_fit_says(npz: Path, tmp_path: Path, call: Call) -> None:
     assert "selfadapt labels" in told
 
 
+def test_measuring_leaves_the_bar_where_the_epochs_are() -> None:
+    with terminal.View(terminal.console()) as view:
+        show = view.run("sat")
+        show({"epoch": 1, "step": 2, "steps": 4, "epochs": 10})
+        show({"epoch": 1, "what": "evaluating", "done": 512, "total": 3000})
+        task = view.bars.tasks[0]
+        assert (task.completed, task.total) == (1.5, 10)
+        assert task.fields["text"] == "evaluating 512/3,000"
+        show({"what": "reading", "done": 3, "total": 4})
+        assert (task.completed, task.total) == (3, 4)
+
+
 def test_list(call: Call) -> None:
     told = call("list")
     names = ("sat", "erm", "mlp", "small_cnn", "resnet18", "digits", "cifar10", "fashion-mnist")
     settings = ("momentum=0.9", "smoothing=0.0", "rate=0.4", "epochs=200", "width=")
     for word in (*names, *settings, "uniform", "hf:owner/name", "module:function"):
         assert word in told, word
+    meanings = ("passes over the training samples", "ordinary training before beliefs move")
+    for word in (*meanings, "the share to hold out", "the share of each label"):
+        assert word in told, word
+    assert max(map(len, told.splitlines())) <= 100
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,7 +282,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert told.out
     assert cli.run(["fit", "--help"]) == 0
     told = capsys.readouterr().out
-    for word in ("--out", "--method", "--net", "--seed", "--set", "DATA", "Example"):
+    for word in ("--out", "--method", "--net", "--seed", "--set", "DATA", "Example", "shows them"):
         assert word in told
 
 

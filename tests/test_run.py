@@ -252,6 +252,29 @@ def test_progress_and_notes(tmp_path: Path) -> None:
     assert "finished already" in events[-1]["note"]
 
 
+def test_the_batch_is_cut_to_what_trains(tmp_path: Path, points: Arrays) -> None:
+    """Less the test part, less the validation part."""
+    events: list[dict[str, Any]] = []
+    settings = {"train.epochs": 1, "train.batch": 130, "data.validation": 0.2, "net.width": 4}
+    run = selfadapt.fit(points, out=tmp_path, net="mlp", settings=settings, show=events.append)
+    used = run.about["resolved"]["batch"]
+    assert used == run.about["data"]["training"] < 130
+    notes = [event["note"] for event in events if "note" in event]
+    assert f"the batch is cut from 130 to the {used} samples that train" in notes
+
+
+@pytest.mark.parametrize(("augment", "told"), [("auto", 1), ("crop_flip", 0), ("none", 0)])
+def test_mirrored_pictures_are_no_surprise(augment: str, told: int, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (60, 16, 16, 3), dtype=np.uint8)
+    events: list[dict[str, Any]] = []
+    settings = {"train.epochs": 1, "net.width": 4, "data.augment": augment}
+    selfadapt.fit(
+        (pixels, np.arange(60) % 2), out=tmp_path, net="mlp", settings=settings, show=events.append
+    )
+    notes = [event["note"] for event in events if "shifted and mirrored" in event.get("note", "")]
+    assert len(notes) == told
+
+
 class TwoLayers(nn.Module):
     def __init__(self, outputs: int) -> None:
         super().__init__()

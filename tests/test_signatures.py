@@ -99,8 +99,8 @@ def test_a_name_like_no_other_gets_the_list() -> None:
 def test_a_wrong_type_is_named_with_its_setting(name: str, value: object) -> None:
     with pytest.raises(BadInput) as raised:
         bound(**{name: value})
-    assert str(raised.value).startswith(f"train.{name} must be of type ")
-    assert str(raised.value).endswith(f"got {value!r}")
+    assert str(raised.value).startswith(f"train.{name} must be ")
+    assert f"; got {value!r}" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -142,3 +142,48 @@ def test_the_given_settings_are_left_alone() -> None:
     signatures.bind(train, "train", given_settings)
     assert given_settings == {"lr": 1}
     assert type(given_settings["lr"]) is int
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("epochs", 2.5, "train.epochs must be a whole number; got 2.5"),
+        ("lr", "high", "train.lr must be a number; got 'high'"),
+        ("flip", 1, "train.flip must be true or false; got 1"),
+        ("label", 3, "train.label must be text or none; got 3"),
+        ("milestones", 75, "train.milestones must be a list of whole numbers or none; got 75"),
+        ("start", "late", "train.start must be a number; got 'late'"),
+        ("augment", "non", "must be one of auto, none; got 'non'. Did you mean 'none'?"),
+        ("augment", "x", "must be one of auto, none; got 'x'"),
+    ],
+)
+def test_types_are_told_in_plain_words(name: str, value: object, told: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        bound(**{name: value})
+    assert str(raised.value).endswith(told)
+
+
+def test_meanings_are_read_off_the_docstring() -> None:
+    def documented(*, one: int = 1, two: int = 2, three: int = 3, four: int = 4) -> None:
+        """Does things: many.
+
+        one: the first,
+          and so on.
+        two, three: the others: all of them.
+        none of these: is a setting.
+          nor is this.
+        """
+
+    others = "the others: all of them."
+    expected = {"one": "the first, and so on.", "two": others, "three": others}
+    assert signatures.meanings(documented) == expected
+
+
+def test_every_setting_says_what_it_means() -> None:
+    from selfadapt import data, methods
+    from selfadapt.engine.plan import Plan
+    from selfadapt.experiment.assembly import make_parts
+
+    for function in (Plan, data.load, make_parts, *map(methods.resolve, methods.names())):
+        missing = signatures.settings_of(function).keys() - signatures.meanings(function).keys()
+        assert missing <= {"progress"}, f"{function.__qualname__}: {missing}"

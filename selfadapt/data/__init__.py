@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from selfadapt.data.images import IN_MEMORY, ImageFiles, check_quarantine
 from selfadapt.data.labelled import InMemory, Inputs, LabelledData, Rows
 from selfadapt.data.part import Progress, Wanted
 from selfadapt.data.read import is_name, read, read_test
+from selfadapt.errors import BadInput
 
 __all__ = [
     "IN_MEMORY",
@@ -56,18 +58,32 @@ def load(
     if isinstance(source, LabelledData):
         return source
     if (earlier := earlier_run.settings(source)) is not None:
+        _refuse_settings(
+            source, {"label": label, "path": path, "id": id, "true": true, "test": test}
+        )
+        _refuse_settings(source, {"limit": limit, "size": size, "root": root})
         return _from_earlier_run(source, earlier, progress)
     check_settings(test, limit, size, root)
     place = None if root is None else Path(root).expanduser()
     wanted = Wanted(label, path, id, true, place, progress)
     found = read(source, wanted)
-    beside = read_test(test, wanted) if isinstance(test, str | Path) else None
+    beside = read_test(test, wanted, found.train) if isinstance(test, str | Path) else None
     again = lasting(
         source,
         {"label": label, "path": path, "id": id, "true": true, "test": test}
         | {"limit": limit, "size": size, "root": place},
     )
     return build(found, beside, test, limit, size, progress, again)
+
+
+def _refuse_settings(source: Any, given: Mapping[str, Any]) -> None:
+    """What would be ignored: the samples are read as that run read them."""
+    for name, value in given.items():
+        if value != inspect.signature(load).parameters[name].default:
+            raise BadInput(
+                f"data.{name}={str(value)!r} cannot be set for {source}: its samples are read as "
+                "that run read them, by the settings it was made with"
+            )
 
 
 def _from_earlier_run(

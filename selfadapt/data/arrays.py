@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfadapt.data import labels
-from selfadapt.data.part import Found, Part, Wanted, numbered, row_ids
+from selfadapt.data.part import Found, Part, Wanted, nearest, numbered, row_ids
 from selfadapt.errors import BadInput
 
 _LAYOUTS = (
@@ -29,8 +29,10 @@ def open_npz(path: Path) -> dict[str, NDArray[Any]]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
             return {key: saved[key] for key in saved.files}
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        # What numpy says of objects ends in advice to load them unsafely.
+        reason = "it holds Python objects" if "pickle" in str(error) else error
         raise BadInput(
-            f"{path} is not an .npz file of plain arrays ({error}). Write it with "
+            f"{path} is not an .npz file of plain arrays ({reason}). Write it with "
             "numpy.savez(path, x=…, y=…); text must be a string array, not an object array."
         ) from None
 
@@ -60,7 +62,10 @@ def unlabelled(path: Path, wanted: Wanted) -> Part:
 def _check_keys(keys: Iterable[str | None], arrays: Mapping[str, Any], where: str) -> None:
     for key in keys:
         if key is not None and key not in arrays:
-            raise BadInput(f"{where} has no {key!r}. It has: {', '.join(arrays) or 'nothing'}.")
+            hint = nearest([key], arrays)
+            raise BadInput(
+                f"{where} has no {key!r}.{hint} It has: {', '.join(arrays) or 'nothing'}."
+            )
 
 
 def _part(x: Any, y: Any, where: str) -> Part:

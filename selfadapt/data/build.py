@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from PIL import Image
 
 from selfadapt.data import labels, split
-from selfadapt.data.images import check_quarantine, choose_size, fit_square, open_images
+from selfadapt.data.images import as_tensor, check_quarantine, choose_size, open_images
 from selfadapt.data.labelled import InMemory, Inputs, LabelledData
 from selfadapt.data.part import Found, Part, Progress
 from selfadapt.errors import BadInput
@@ -50,6 +47,7 @@ def build(
     if not len(found.train):
         raise BadInput(f"{found.name} has no samples")
     found = _numbered(replace(found, test=beside or found.test))
+    all_in_one = found.test is None
     if found.test is None and isinstance(test, int | float):
         found = _hold_out(found, test)
     found = _limited(found, limit)
@@ -63,6 +61,8 @@ def build(
         data = replace(data, test=opened)
         _check_alike(data)
     notes = (*found.notes, *data.notes, *(data.test.notes if data.test else ()))
+    held_out = len(data.test) if all_in_one and data.test is not None else 0
+    data = replace(data, features=found.train.features, held_out=held_out)
     return replace(data, augment=found.augment, source=source, notes=notes)
 
 
@@ -73,9 +73,11 @@ def _numbered(found: Found) -> Found:
     y = labels.to_numbers(train.y, classes, found.name)
     counted = found.classes is None and train.y.dtype.kind != "U"
     notes = (*found.notes, *(labels.gap_note(y) if counted else ()))
-    true = None if train.true is None else labels.to_numbers(train.true, classes, "true labels")
+    true = train.true
+    if true is not None:
+        true = labels.to_numbers(labels.alike(true, train.y, classes), classes, "true labels")
     if test is not None:
-        test_y = labels.to_numbers(test.y, classes, "the test part")
+        test_y = labels.to_numbers(labels.alike(test.y, train.y, classes), classes, "the test part")
         labels.check_seen(y, test_y, classes)
         test = replace(test, y=test_y, true=None)
     train = replace(train, y=y, true=true)
@@ -131,25 +133,13 @@ def _opened(
     if isinstance(part.x, list):
         inputs, bad = open_images(part.x, side, progress, f"reading {what} images")
     else:
-        inputs = InMemory(_tensor(part.x, side))
+        inputs = InMemory(as_tensor(part.x, side))
     notes = check_quarantine(bad, len(part), part.ids, what)
     true = None if part.true is None else part.true.astype(np.int64)
     ids = tuple(part.ids)
     return LabelledData(
         name, inputs, part.y, classes, ids, part.id_name, true, quarantined=bad, notes=notes
     )
-
-
-def _tensor(x: NDArray[Any], side: int) -> torch.Tensor:
-    if side and x.shape[1:3] != (side, side):
-        x = np.stack([_scaled(each, side) for each in x])
-    return torch.from_numpy(np.require(x, requirements=["C", "W"]))
-
-
-def _scaled(pixels: NDArray[Any], side: int) -> NDArray[np.uint8]:
-    grey = pixels.shape[2] == 1
-    scaled = fit_square(Image.fromarray(pixels[..., 0] if grey else pixels), side)
-    return scaled[..., None] if grey else scaled
 
 
 def _check_alike(data: LabelledData) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from selfadapt.data import labels
-from selfadapt.data.arrays import samples
+from selfadapt.data import features, labels
 from selfadapt.data.images import EXTENSIONS
-from selfadapt.data.part import Encoded, Part, Wanted, row_ids
+from selfadapt.data.part import Encoded, Part, Wanted, nearest, row_ids
 from selfadapt.data.table import LABELS, Table, usual_label
 from selfadapt.errors import BadInput, unknown
 
@@ -21,17 +20,11 @@ IMAGES = (
     *("image", "img", "path", "file", "filename", "file_name", "filepath", "file_path"),
     *("image_path", "img_path", "image_file"),
 )
-# What a run writes about its samples is no property of theirs.
-_WRITTEN_BY_A_RUN = frozenset(
-    (
-        *("row", "given", "corrected", "belief_given", "belief_corrected"),
-        *("weight", "suspicion", "true"),
-    )
-)
 
 
 def part(table: Table, wanted: Wanted) -> tuple[Part, tuple[str, ...] | None, tuple[str, ...]]:
     """The samples, the class names its label column declares, and what to tell about it."""
+    _check_rows(table)
     label = _label_column(table, wanted)
     given = _labels(table, label)
     true = None if wanted.true is None else _labels(table, _known(table, wanted.true))
@@ -41,25 +34,33 @@ def part(table: Table, wanted: Wanted) -> tuple[Part, tuple[str, ...] | None, tu
 
 def unlabelled(table: Table, wanted: Wanted) -> tuple[Part, tuple[str, ...]]:
     """The samples alone, as if all were of class 0; a column of labels is no feature of theirs."""
-    if table.rows.num_rows == 0:
-        raise BadInput(f"{table.where} has no rows")
+    _check_rows(table)
     taken = {wanted.true, usual_label(table.rows.column_names, wanted)}
     others = [name for name in table.rows.column_names if name not in taken]
-    image = _image_column(table, wanted, others)
+    image = None if wanted.features else _image_column(table, wanted, others)
     ids, id_name = _ids(table, wanted, image)
     none = np.zeros(table.rows.num_rows, np.int64)
     if image is not None:
         return Part(_images(table, image), none, ids, id_name), ()
-    x, notes = _features(table, [name for name in others if name != id_name])
-    return Part(x, none, ids, id_name), notes
+    if wanted.features:
+        x, names, notes = features.by_name(table, wanted.features)
+    else:
+        x, names, notes = features.choose(table, [name for name in others if name != id_name])
+    return Part(x, none, ids, id_name, features=names), notes
+
+
+def _check_rows(table: Table) -> None:
+    if table.rows.num_rows == 0:
+        raise BadInput(f"{table.where} has no rows")
 
 
 def _label_column(table: Table, wanted: Wanted) -> str:
     if (name := usual_label(table.rows.column_names, wanted)) is not None:
         return _known(table, name)
+    names = table.rows.column_names
     raise BadInput(
-        f"{table.where} has no column called {', '.join(LABELS)}. It has: "
-        f"{', '.join(table.rows.column_names)}. Name the one with the labels: data.label=NAME."
+        f"{table.where} has no column called {', '.join(LABELS)}. It has: {', '.join(names)}."
+        f"{nearest(LABELS, names)} Name the one with the labels: data.label=NAME."
     )
 
 
@@ -151,7 +152,7 @@ def _check_some_exist(items: Encoded, table: Table) -> None:
         raise BadInput(
             f"{table.where}: none of the first {len(first)} files exists; the first is "
             f"{first[0]!r}. Paths are taken relative to {str(table.folder)!r}; "
-            "set data.root to the folder they start from."
+            f"set data.root to the folder they start from.{features.instead(table)}"
         )
 
 
@@ -179,54 +180,11 @@ def _texts(table: Table, name: str) -> list[str]:
     return [str(value) for value in values]
 
 
-def _features(table: Table, others: list[str]) -> tuple[NDArray[Any], tuple[str, ...]]:
-    if {"given", "corrected"} <= set(table.rows.column_names):
-        others = [name for name in others if name not in _WRITTEN_BY_A_RUN]
-    chosen = [name for name in others if _is_number(table.rows.schema.field(name).type)]
-    if not chosen:
-        raise BadInput(
-            f"{table.where} has neither images nor features. It has: "
-            f"{', '.join(table.rows.column_names)}. Name the column of paths or encoded images: "
-            "data.path=NAME."
-        )
-    columns = [_numbers(table, name) for name in chosen]
-    left = [name for name in others if name not in chosen]
-    unused = f"; not used: {', '.join(left)}" if left else ""
-    note = f"{len(chosen)} feature column{'s' if len(chosen) > 1 else ''}{unused}"
-    return samples(np.concatenate(columns, axis=1), table.where), (note,)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    )
-
-
-def _numbers(table: Table, name: str) -> NDArray[np.float64]:
-    """A column as [N, 1], or [N, D] if it holds lists."""
-    column: Any = table.rows[name].combine_chunks()
-    if not pa.types.is_nested(column.type):
-        return _floats(column)[:, None]
-    flat = _floats(column.flatten())
-    lengths = np.unique(np.asarray(column.value_lengths()))
-    if len(lengths) != 1 or column.null_count or not lengths[0]:
-        raise BadInput(f"{table.where}: the lists in column {name!r} are not of one length")
-    return flat.reshape(len(column), -1)
-
-
-def test_part(table: Table, wanted: Wanted) -> Part:
-    """The test part beside a training part: it may lack the column that holds noisy labels, and
-    is then measured with the true ones."""
-    names = table.rows.column_names
-    label = next((name for name in (wanted.label, wanted.true) if name in names), None)
-    return part(table, replace(wanted, label=label, true=None))[0]
-
-
-def _floats(values: Any) -> NDArray[np.float64]:
-    """Missing values as NaN."""
-    floats: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy(
-        zero_copy_only=False
-    )
-    return floats
+def test_part(table: Table, wanted: Wanted, train: Part) -> Part:
+    """The test part beside a training part: its features are those of the same names, and it is
+    measured with its true labels where it has them. It may lack the noisy ones."""
+    wanted = replace(wanted, features=train.features)
+    samples_only, _ = unlabelled(table, wanted)
+    named = (name for name in (wanted.true, wanted.label) if name in table.rows.column_names)
+    label = next(named, None) or _label_column(table, replace(wanted, label=None))
+    return replace(samples_only, y=_labels(table, label))

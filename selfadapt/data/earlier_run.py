@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from selfadapt.data.labelled import LabelledData
-from selfadapt.errors import BadInput
+from selfadapt.errors import BadInput, DamagedFile, SelfAdaptError
 
 _COLUMNS = {"row", "id", "given", "corrected", "true"}
 
@@ -23,10 +26,11 @@ def settings(source: Any) -> dict[str, Any] | None:
     """How that run's data was loaded, if `source` is its labels.parquet."""
     if not isinstance(source, str | Path) or Path(source).name != "labels.parquet":
         return None
-    about = Path(source).expanduser().with_name("run.json")
-    if not about.is_file() or not set(pq.read_schema(source).names) >= _COLUMNS:
+    path = Path(source).expanduser()
+    about = path.with_name("run.json")
+    if not os.path.isfile(about) or not set(read_labels(path).column_names) >= _COLUMNS:  # noqa: PTH113 - of any length
         return None
-    found: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))["settings"]["data"]
+    found = _loading(about)
     if found.get("source") is None:
         raise BadInput(
             f"{source}: that run was trained on arrays from Python, so its samples are not at "
@@ -35,9 +39,45 @@ def settings(source: Any) -> dict[str, Any] | None:
     return found
 
 
+def original(settings_of_run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How the samples themselves were loaded, however many rounds of labels lie between, as far as
+    those runs are still there."""
+    found = settings_of_run
+    with suppress(SelfAdaptError):
+        while (earlier := settings(found.get("source"))) is not None:
+            found = earlier
+    return found
+
+
+def _loading(about: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))["settings"]["data"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{about} is not what a run writes there: {error!r}") from None
+    return found
+
+
+def read_labels(path: Path) -> pa.Table:
+    """A run's labels.parquet."""
+    again = (
+        f"Put it back from a copy; or remove {path.with_name('result.json')}, and give the command "
+        "of that run again"
+    )
+    try:
+        return pq.read_table(path, partitioning=None)
+    except FileNotFoundError:
+        if not path.with_name("result.json").is_file():
+            raise BadInput(
+                f"{path} is not there: that run is not finished. Give its command again."
+            ) from None
+        raise BadInput(f"{path} is missing. {again}.") from None
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFile(f"{path} cannot be read ({error}). {again}.") from None
+
+
 def relabelled(data: LabelledData, source: str | Path) -> LabelledData:
     """The samples with that run's corrected labels; where it knew nothing, with those given."""
-    table = pq.read_table(source, columns=sorted(_COLUMNS))
+    table = read_labels(Path(source).expanduser())
     if table["id"].to_pylist() != list(data.ids):
         raise BadInput(f"{source} does not fit {data.name}, which has changed since that run")
     labels = _indices(pc.coalesce(table["corrected"], table["given"]), data.classes)

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from selfadapt.data.augment import crop_and_flip
 from selfadapt.data.labelled import Augment, InMemory, Inputs, Rows
-from selfadapt.errors import BadInput
 from selfadapt.randomness import generator
 
 _SMALLEST_TAIL = 16
@@ -86,18 +85,13 @@ class Feed:
 
     def augmented(self, parts: Sequence[Rows], epoch: int) -> Iterator[tuple[Rows, Tensor]]:
         """The inputs of each part, augmented as this epoch asks. Rows whose input cannot be read
-        are left out and remembered in `unreadable`."""
+        are left out and remembered in `unreadable`: a part may be empty."""
         for part, (x, failed) in zip(parts, self._read(parts), strict=True):
             rows = part
             if failed:
                 self.unreadable.update(failed)
                 keep = ~np.isin(part, list(failed))
                 rows, x = part[keep], x[torch.from_numpy(keep)]
-                if not len(rows):
-                    raise BadInput(
-                        f"none of the {len(part)} files of a batch can be read; the first: "
-                        f"{next(iter(failed.values()))}"
-                    )
             yield rows, self._to_input(self._augment(x, rows, epoch))
 
     def _read(self, parts: Sequence[Rows]) -> Iterable[tuple[Tensor, dict[int, str]]]:

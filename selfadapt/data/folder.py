@@ -41,7 +41,7 @@ def read_shards(folder: Path, shards: list[Path], wanted: Wanted) -> Found:
     for name in TEST_NAMES:
         if not (others := _shards(folder, name)):
             continue
-        test = columns.test_part(table.read(others, wanted), wanted)
+        test = columns.test_part(table.read(others, wanted), wanted, train)
         return Found(folder.name, train, test, classes, notes)
     return Found(folder.name, train, None, classes, notes)
 

@@ -23,7 +23,8 @@ def read(name: str, wanted: Wanted) -> Found:
     train, classes, notes = columns.part(_table(splits[train_name], name, wanted), wanted)
     test = None
     if test_name is not None:
-        test = columns.test_part(_table(splits[test_name], f"{name} ({test_name})", wanted), wanted)
+        rows = _table(splits[test_name], f"{name} ({test_name})", wanted)
+        test = columns.test_part(rows, wanted, train)
     return Found(name.rsplit("/", 1)[-1], train, test, classes, notes)
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -156,6 +156,20 @@ def fit_square(image: Image.Image, size: int) -> Pixels:
     if side == size:
         return np.asarray(image.crop(box))
     return np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
+
+
+def as_tensor(x: NDArray[Any], side: int) -> torch.Tensor:
+    """Arrays as they are; uint8 images [N, H, W, C] as squares of `side`, unless it is 0."""
+    if side and x.dtype == np.uint8 and x.shape[1:3] != (side, side):
+        squares = [_scaled(each, side) for each in x]
+        x = np.stack(squares) if squares else np.zeros((0, side, side, x.shape[3]), np.uint8)
+    return torch.from_numpy(np.require(x, requirements=["C", "W"]))
+
+
+def _scaled(pixels: Pixels, side: int) -> Pixels:
+    grey = pixels.shape[2] == 1
+    scaled = fit_square(Image.fromarray(pixels[..., 0] if grey else pixels), side)
+    return scaled[..., None] if grey else scaled
 
 
 @functools.cache

@@ -75,6 +75,8 @@ class LabelledData:
     augment: Augment = (
         "crop_flip"  # what suits these pictures when nobody says: digits must not flip
     )
+    features: tuple[str, ...] | None = None  # the columns of a table that the inputs come from
+    held_out: int = 0  # how many samples of the source became the test part
     source: Mapping[str, Any] = field(default_factory=dict)  # how to load it again
     notes: tuple[str, ...] = ()  # what a person should be told about how it was read
 

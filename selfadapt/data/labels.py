@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from selfadapt.data.part import Part, first_true, numbered, some
 from selfadapt.errors import BadInput
 
 Labels = NDArray[np.int64]
+# As a person writes a number. Python would also take 007, 1_2, 1e3, inf and digits of all scripts,
+# which are names to whoever wrote them.
+_NUMBER = re.compile(r" *-?(0|[1-9][0-9]*)(\.[0-9]*)? *")
 _LARGEST = 2**53  # beyond it a float no longer tells neighbouring numbers apart
 
 
@@ -34,19 +38,14 @@ def clean(given: Any, where: str) -> NDArray[Any]:
 
 
 def from_text(texts: Sequence[str], where: str) -> NDArray[Any]:
-    """Labels of a file without types (CSV): numbers if all of them are, class names otherwise."""
-    numbers = _numbers(texts)
-    return clean(np.array(texts, np.str_) if numbers is None else numbers, where)
-
-
-def _numbers(texts: Sequence[str]) -> NDArray[np.float64] | None:
-    # 007 is a number to Python, but a name to whoever wrote it.
-    if any(len(text) > 1 and text.isdecimal() and text.startswith("0") for text in texts):
-        return None
-    try:
-        return np.array([float(text or "nan") for text in texts])
-    except ValueError:
-        return None
+    """Labels of a file without types (CSV). They are class numbers if they are exactly the numbers
+    0 to C-1, each with a sample; any others are names, so that folders called 1, 2 and 3 are three
+    classes in a table too, and not four."""
+    if not all(_NUMBER.fullmatch(text) for text in texts):
+        return clean(np.array(texts, np.str_), where)
+    numbers = clean(np.array([float(text) for text in texts]), where)
+    used = np.unique(numbers)
+    return numbers if used[-1] == len(used) - 1 else numbers.astype(np.str_)
 
 
 def _of_one_kind(values: NDArray[Any], where: str) -> NDArray[Any]:
@@ -107,6 +106,13 @@ def class_names(labels: NDArray[Any], declared: tuple[str, ...] | None) -> tuple
             f"{count:,} classes; if they are codes, make them text or number them from 0."
         )
     return tuple(str(number) for number in range(count))
+
+
+def alike(labels: NDArray[Any], training: NDArray[Any], classes: tuple[str, ...]) -> NDArray[Any]:
+    """Numbers as names, where the training labels are names that look like numbers: a test table
+    may hold 0 and 1 where the classes are 1, 2 and 3."""
+    names = training.dtype.kind == "U" and all(name.isdecimal() for name in classes)
+    return labels.astype(np.str_) if names else labels
 
 
 def to_numbers(labels: NDArray[Any], classes: tuple[str, ...], where: str) -> Labels:

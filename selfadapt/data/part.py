@@ -3,7 +3,8 @@ labels become numbers and images are decoded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,6 +29,7 @@ class Wanted:
     true: str | None = None
     root: Path | None = None
     progress: Progress | None = None
+    features: tuple[str, ...] | None = None  # the columns to use, in this order; None: any number
 
     def refuse_columns(self, where: str) -> None:
         """A setting that would be ignored is a misunderstanding."""
@@ -43,6 +45,7 @@ class Part:
     ids: list[str]
     id_name: str = "row"
     true: NDArray[Any] | None = None
+    features: tuple[str, ...] | None = None  # the columns that x was read from
 
     def __len__(self) -> int:
         return len(self.y)
@@ -74,6 +77,13 @@ def row_ids(count: int) -> list[str]:
 
 def no_progress(done: int, total: int, what: str) -> None:
     pass
+
+
+def nearest(given: Iterable[str], names: Iterable[str]) -> str:
+    """A hint for a message: the one of `names` most like any of `given`; empty if none is."""
+    pairs = [(difflib.SequenceMatcher(None, g, n.lower()).ratio(), n) for n in names for g in given]
+    likeness, name = max(pairs, default=(0.0, ""))
+    return f" Did you mean {name!r}?" if likeness >= 0.6 else ""
 
 
 def some(things: list[str], most: int = 5) -> str:

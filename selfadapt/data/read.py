@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +31,17 @@ def read(source: Any, wanted: Wanted) -> Found:
 
 
 def read_unlabelled(source: str | Path, wanted: Wanted) -> Part:
-    """The samples of a source that need not have labels; of a layout with parts, the training
-    part."""
+    """The samples of a source that need not have labels: of a name its test part, of a folder with
+    parts the training part."""
     path = Path(source).expanduser()
-    if is_name(source) or not path.exists():
+    if is_name(source):
+        found = read(source, wanted)
+        return found.test or found.train
+    if not _is_there(path):
         return read(source, wanted).train
     if path.is_dir():
-        found = folder.read_published(path, wanted)
-        return folder.every_image(path) if found is None else found.train
+        published = folder.read_published(path, wanted)
+        return folder.every_image(path) if published is None else published.train
     if path.suffix.lower() == ".npz":
         return arrays.unlabelled(path, wanted)
     if path.suffix.lower() in (".csv", ".parquet"):
@@ -56,10 +61,26 @@ def _text(source: str, wanted: Wanted) -> Found:
     path = Path(source).expanduser()
     if (reader := find(source)) is not None:
         wanted.refuse_columns(source)
-        return reader(wanted)
-    if path.exists() or path.suffix or len(path.parts) > 1:
+        return _noted(reader(wanted), source)
+    if _is_there(path) or path.suffix or len(path.parts) > 1:
         return _path(path, wanted)
     raise unknown("data source, and no such file or folder:", source, [*names(), "hf:OWNER/NAME"])
+
+
+def _noted(found: Found, name: str) -> Found:
+    """A folder of the same name may be what was meant."""
+    if not Path(name).exists():
+        return found
+    told = f"{name} is the data set of this name; what lies here under this name is ./{name}"
+    return replace(found, notes=(*found.notes, told))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        shown = reprlib.repr(str(path))
+        raise BadInput(f"{shown} cannot be read: {error.strerror or error}") from None
 
 
 def _path(path: Path, wanted: Wanted) -> Found:
@@ -72,7 +93,7 @@ def _path(path: Path, wanted: Wanted) -> Found:
 
 
 def _existing(path: Path, wanted: Wanted) -> Found:
-    if not path.exists():
+    if not _is_there(path):
         raise BadInput(f"There is no file or folder {str(path)!r} (looked at {path.absolute()})")
     if path.is_dir():
         return folder.read_folder(path, wanted)
@@ -84,9 +105,10 @@ def _existing(path: Path, wanted: Wanted) -> Found:
     raise BadInput(f"{path}: cannot read this kind of file. Give .csv, .parquet or .npz.")
 
 
-def read_test(source: str | Path, wanted: Wanted) -> Part:
+def read_test(source: str | Path, wanted: Wanted, train: Part) -> Part:
     """A test set given apart; like a test part, it may lack the column of noisy labels."""
     path = Path(source).expanduser()
-    if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
-        return columns.test_part(table.read([path], wanted), wanted)
+    if path.suffix.lower() in (".csv", ".parquet") and _is_there(path):
+        wanted = replace(wanted, features=train.features)
+        return columns.test_part(table.read([path], wanted), wanted, train)
     return read(source, wanted).train

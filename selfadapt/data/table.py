@@ -44,6 +44,7 @@ def _read_csv(path: Path, wanted: Wanted) -> Table:
 
     header, delimiter = _header(path)
     chosen = {usual_label(header, wanted), wanted.path, wanted.id, wanted.true, "id"}
+    chosen -= set(wanted.features or ())
     types = {name: pa.string() for name in header if name in chosen}
     try:
         rows = arrow_csv.read_csv(

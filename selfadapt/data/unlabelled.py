@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from selfadapt.data.images import open_images
+from selfadapt.data import arrays
+from selfadapt.data.images import as_tensor, open_images
 from selfadapt.data.labelled import InMemory, Inputs
 from selfadapt.data.part import Part, Progress, Wanted
 from selfadapt.data.read import read_unlabelled
@@ -32,22 +32,30 @@ def read_inputs(
     shape: tuple[int, ...],
     reading: Mapping[str, Any],
     progress: Progress | None = None,
+    features: Sequence[str] | None = None,
 ) -> Unlabelled:
     """The samples of any source `load` takes, in the shape of a model; reading: settings of `load`
-    on its layout (label and true name columns that are no features)."""
+    on its layout (label and true name columns that are no features); features: the columns that the
+    model was trained on, if it was on a table."""
     for name in reading:
         if name not in _SETTINGS:
             raise unknown("setting for reading samples: data.", name, _SETTINGS)
     root = reading.get("root")
     settings = {**reading, "root": None if root is None else Path(root).expanduser()}
-    part = read_unlabelled(source, Wanted(**settings, progress=progress))
+    names = tuple(features) if features else None
+    part = read_unlabelled(source, Wanted(**settings, progress=progress, features=names))
     inputs, unreadable = _opened(part, shape, progress)
-    if inputs.shape != shape:
-        raise BadInput(
-            f"the model was trained on samples of shape {shape}, those of {source} have "
-            f"{inputs.shape}"
-        )
+    _check_shape(inputs, shape, str(source))
     return Unlabelled(inputs, tuple(part.ids), part.id_name, unreadable)
+
+
+def as_inputs(x: Any, shape: tuple[int, ...]) -> Inputs:
+    """An array (or tensor) of samples in one of the forms `load` takes, in the shape of a model."""
+    if isinstance(x, torch.Tensor):
+        x = x.detach().cpu().numpy()
+    inputs = InMemory(as_tensor(arrays.samples(x, "x"), _side(shape)))
+    _check_shape(inputs, shape, "x")
+    return inputs
 
 
 def _opened(
@@ -55,4 +63,18 @@ def _opened(
 ) -> tuple[Inputs, dict[int, str]]:
     if isinstance(part.x, list):
         return open_images(part.x, shape[-1], progress, "reading images")
-    return InMemory(torch.from_numpy(np.require(part.x, requirements=["C", "W"]))), {}
+    return InMemory(as_tensor(part.x, _side(shape))), {}
+
+
+def _side(shape: tuple[int, ...]) -> int:
+    """What images are scaled to; 0 for a model that does not take squares."""
+    return shape[-1] if len(shape) == 3 and shape[-1] == shape[-2] else 0
+
+
+def _check_shape(inputs: Inputs, shape: tuple[int, ...], where: str) -> None:
+    if inputs.shape != shape:
+        first = " (channels first)" if len(shape) == 3 else ""
+        raise BadInput(
+            f"the model was trained on samples of shape {shape}{first}, those of {where} have "
+            f"{inputs.shape}"
+        )

@@ -49,6 +49,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         _sync_and_digest(beside / "manifest.json")
         sync_directory(beside)
         beside.rename(folder / name)
+        sync_directory(folder)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise SelfAdaptError(
             f"the checkpoint could not be written to {folder}: {error}. What was saved before "
@@ -56,7 +57,6 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    sync_directory(folder)
     for old in _numbered(folder)[:-_KEEP]:
         shutil.rmtree(old, ignore_errors=True)
 

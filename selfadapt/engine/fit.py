@@ -5,7 +5,8 @@ stop."""
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,6 +22,7 @@ from selfadapt.engine.stop import Stop, stop_when_asked
 from selfadapt.engine.trackers import Trackers
 from selfadapt.engine.work import Parts, Progress, Show, Work
 from selfadapt.methods import Method
+from selfadapt.randomness import key
 from selfadapt.rundir import RunDir
 
 
@@ -48,9 +50,7 @@ def fit(
             saved_at = _train_epoch(work, progress, saved_at)
             check_weights(work, progress)
             line = measure(work, progress)
-            if distributed.is_first():
-                run.append_log(line)
-                trackers.log(line)
+            distributed.on_first(partial(_note_down, run, trackers, line))
             work.show({"line": line, "epochs": plan.epochs})
             progress.next_epoch()
             last = progress.epoch == plan.epochs
@@ -60,6 +60,11 @@ def fit(
                 saved_at = time.monotonic()
     distributed.wait_for_everyone()
     return Outcome(progress, work.signals)
+
+
+def _note_down(run: RunDir, trackers: Trackers, line: dict[str, Any]) -> None:
+    run.append_log(line)
+    trackers.log(line)
 
 
 def _prepare(
@@ -74,7 +79,9 @@ def _prepare(
 ) -> Work:
     # channels-last is what uint8 images arrive in, and what bf16 convolutions are fast in
     method.to(machine.device).to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    method.epochs, method.steps = plan.epochs, len(parts.train.batches(0))
+    method.epochs = plan.epochs
+    machine.seed(key(seed, "batches", 0))
+    method.steps = len(method.batches(0, parts.train))
     groups = method.param_groups()
     optimizer: torch.optim.Optimizer
     if plan.optimizer == "sgd":
@@ -110,8 +117,11 @@ def _train_epoch(work: Work, progress: Progress, saved_at: float) -> float:
     method, plan, feed, epoch = work.method, work.plan, work.parts.train, progress.epoch
     if progress.ended:
         return saved_at
+    # whatever it draws must not depend on where a run was taken up again
     if progress.step == 0:
+        work.machine.seed(key(work.seed, "epoch start", epoch))
         method.start_epoch(epoch, feed)
+    work.machine.seed(key(work.seed, "batches", epoch))
     batches = method.batches(epoch, feed)
     todo = [cut(rows, plan.accumulate) for rows in batches[progress.step :]]
     mine = [distributed.my_part(torch.from_numpy(part)).numpy() for step in todo for part in step]
@@ -133,6 +143,7 @@ def _train_epoch(work: Work, progress: Progress, saved_at: float) -> float:
             saved_at = time.monotonic()
         if stop:
             raise work.stop.interrupted(work.run)
+    work.machine.seed(key(work.seed, "epoch end", epoch))
     method.end_epoch(epoch, feed)
     progress.ended = True
     return saved_at

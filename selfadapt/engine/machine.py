@@ -14,7 +14,7 @@ from accelerate import PartialState
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from selfadapt import distributed
+from selfadapt import distributed, launched
 from selfadapt.batch import Batch, StepLoss
 from selfadapt.methods import Method
 
@@ -30,6 +30,12 @@ class Machine:
         return torch.autocast(
             self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"
         )
+
+    def seed(self, number: int) -> None:
+        """As torch.manual_seed, which takes a millisecond over devices that are not in use."""
+        torch.default_generator.manual_seed(number)
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).manual_seed(number)
 
     def wrap(self, method: Method) -> nn.Module:
         """The whole method is wrapped, so that any number of nets and inner passes lie within one
@@ -56,9 +62,9 @@ def this_machine(precision: str = "auto") -> Machine:
 
 def _join_slurm_step() -> None:
     """srun says in words of its own what torchrun says: translate, where no launcher did."""
-    given = os.environ
-    if "RANK" in given or int(given.get("SLURM_STEP_NUM_TASKS", "1")) < 2:
+    if not launched.by_slurm():
         return
+    given = os.environ
     given["RANK"] = given["SLURM_PROCID"]
     given["WORLD_SIZE"] = given["SLURM_STEP_NUM_TASKS"]
     given["LOCAL_RANK"] = given["SLURM_LOCALID"]

@@ -9,22 +9,24 @@ import torch
 
 from selfadapt import distributed
 from selfadapt.engine.evaluate import accuracy, probabilities
-from selfadapt.engine.resume import save
+from selfadapt.engine.resume import save, stop_if_asked
 from selfadapt.engine.schedule import learning_rate
+from selfadapt.engine.unreadable import share_unreadable_test
 from selfadapt.engine.work import Parts, Progress, Work
 from selfadapt.methods import Method
 
 
 def measure(work: Work, progress: Progress) -> dict[str, Any]:
-    """The epoch's line for the log. Rates are fractions; what is unknown is null."""
+    """The epoch's line for the log. Rates are fractions; what is unknown is null. `seconds` is
+    the time spent in training steps since the run began, over all epochs and resumptions."""
+    stop_if_asked(work, progress)
     parts, method, machine = work.parts, work.method, work.machine
     started = time.perf_counter()
-    visited = max(progress.visited, 1)
     line: dict[str, Any] = {
         "epoch": progress.epoch,
         "lr": learning_rate(work.plan, progress.epoch, 0, method.steps),
         "loss": progress.total / progress.weight if progress.weight else 0.0,
-        "train_accuracy": progress.right / visited,
+        "train_accuracy": _share(progress.right, progress.guessed),
         "train_true_accuracy": None,
         "validation_accuracy": None,
         "test_accuracy": None,
@@ -34,10 +36,10 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
         "samples_per_second": progress.samples / max(progress.seconds, 1e-9),
     }
     if parts.true_labels is not None:
-        line["train_true_accuracy"] = progress.truly_right / visited
+        line["train_true_accuracy"] = _share(progress.truly_right, progress.guessed)
 
     def tick(done: int, total: int) -> None:
-        work.show({"epoch": progress.epoch, "measured": done, "of": total})
+        work.show({"epoch": progress.epoch, "what": "evaluating", "done": done, "total": total})
         if work.stop.asked and distributed.processes() == 1:
             save(work, progress)
             raise work.stop.interrupted(work.run)
@@ -45,12 +47,18 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
     if len(parts.validation):
         probs = probabilities(method, parts.train, machine, parts.validation, tick)
         line["validation_accuracy"] = accuracy(probs, parts.labels[parts.validation])
+        stop_if_asked(work, progress)
     if parts.test is not None and parts.test_labels is not None:
         probs = probabilities(method, parts.test, machine, None, tick)
         line["test_accuracy"] = accuracy(probs, parts.test_labels)
+        share_unreadable_test(work, progress)
     line |= belief_figures(method, parts)
     progress.measuring += time.perf_counter() - started
     return line
+
+
+def _share(right: int, of: int) -> float | None:
+    return right / of if of else None
 
 
 @torch.no_grad()

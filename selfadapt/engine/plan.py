@@ -12,25 +12,45 @@ from selfadapt.errors import BadInput
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Defaults are the paper's: SGD, momentum 0.9, weight decay 5e-4, batch 256, 200 epochs, a
-    cosine from 0.1 set once an epoch."""
+    cosine from 0.1 set once an epoch.
+
+    epochs: passes over the training samples.
+    batch: rows of one optimiser step, over all processes.
+    optimizer: sgd or adam.
+    lr: the largest learning rate; none is 0.1 for sgd, 0.001 for adam.
+    momentum: of sgd.
+    weight_decay: how strongly weights are drawn to zero.
+    schedule: how the rate falls: cosine (set once an epoch), cosine_step (at each step), milestones
+      or constant.
+    milestones: epochs at which the rate is multiplied by gamma, such as [75, 90].
+    gamma: see milestones.
+    warmup: epochs of linear rise from a thousandth of the rate.
+    accumulate: parts a step is computed in, to save memory; the result is the same.
+    clip: the largest gradient norm; none leaves it be.
+    precision: fp32, or bf16 for the heavy arithmetic; auto is bf16 where the device is fast at it.
+    compile: let torch compile the net: slow to begin, then faster on a GPU.
+    workers: processes that decode, for sets too large for memory.
+    save_seconds: how long until the next checkpoint; 0 is at the end of every epoch.
+    trackers: tensorboard, wandb, mlflow: beside log.jsonl.
+    """
 
     epochs: int = 200
-    batch: int = 256  # rows of one optimiser step, over all processes
+    batch: int = 256
     optimizer: Literal["sgd", "adam"] = "sgd"
-    lr: float | None = None  # 0.1 for sgd, 0.001 for adam
+    lr: float | None = None
     momentum: float = 0.9
     weight_decay: float = 5e-4
     schedule: Literal["cosine", "cosine_step", "milestones", "constant"] = "cosine"
-    milestones: list[int] | None = None  # epochs at which the rate is multiplied by `gamma`
+    milestones: list[int] | None = None
     gamma: float = 0.1
-    warmup: float = 0.0  # epochs of linear rise from a thousandth of the rate
-    accumulate: int = 1  # parts a step is computed in, to save memory; the result is the same
-    clip: float | None = None  # the largest gradient norm
+    warmup: float = 0.0
+    accumulate: int = 1
+    clip: float | None = None
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     compile: bool = False
-    workers: int = 2  # processes that decode, for sets too large for memory
-    save_seconds: float = 30.0  # 0: at the end of every epoch
-    trackers: list[str] | None = None  # tensorboard, wandb, mlflow: beside log.jsonl
+    workers: int = 2
+    save_seconds: float = 30.0
+    trackers: list[str] | None = None
 
     def __post_init__(self) -> None:
         self._at_least("epochs", 1)

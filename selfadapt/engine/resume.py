@@ -8,40 +8,31 @@ import torch
 from torch import Tensor
 
 from selfadapt import distributed
-from selfadapt.data import check_quarantine
 from selfadapt.engine.checkpoint import (
     Checkpoint,
     latest_checkpoint,
     save_checkpoint,
     what_is_kept,
 )
+from selfadapt.engine.unreadable import share_unreadable
 from selfadapt.engine.work import Progress, Work
-from selfadapt.errors import BadInput, NonFiniteLoss, SelfAdaptError
+from selfadapt.errors import BadInput, NonFiniteLoss
 from selfadapt.methods import Method
 
 
 def save(work: Work, progress: Progress) -> None:
     """Every process must call this at the same time; none goes on before all is on the disk."""
-    _share_unreadable(work, progress)
+    share_unreadable(work, progress)
     check_weights(work, progress)
-    trouble: SelfAdaptError | None = None
-    if distributed.is_first():
-        try:
-            save_checkpoint(work.run.checkpoints, _state(work, progress))
-        except SelfAdaptError as error:
-            trouble = error
-    trouble = distributed.from_first(trouble)
-    if trouble is not None:
-        raise trouble
+    distributed.on_first(lambda: save_checkpoint(work.run.checkpoints, _state(work, progress)))
 
 
-def _share_unreadable(work: Work, progress: Progress) -> None:
-    """Each process has met the unreadable files of its own rows only."""
-    bad = {int(row): why for row, why in progress.unreadable.items()}
-    for found in distributed.from_all(work.parts.train.unreadable):
-        bad |= found
-    check_quarantine(bad, len(work.parts.labels), work.parts.ids)
-    progress.unreadable = {str(row): why for row, why in sorted(bad.items())}
+def stop_if_asked(work: Work, progress: Progress) -> None:
+    """Every process must call this at the same time: the signal may have reached one alone."""
+    asked = torch.tensor([float(work.stop.asked > 0)], device=work.machine.device)
+    if distributed.sum_over(asked).item():
+        save(work, progress)
+        raise work.stop.interrupted(work.run)
 
 
 def check_weights(work: Work, progress: Progress) -> None:
@@ -71,8 +62,7 @@ def resume(work: Work) -> Progress:
             work.signals.load_state_dict(_below("signals.", found.tensors))
         if found.optimizer is not None:
             work.optimizer.load_state_dict(found.optimizer)
-    if distributed.is_first():
-        work.run.cut_log(progress.epoch)
+    distributed.on_first(lambda: work.run.cut_log(progress.epoch))
     return progress
 
 

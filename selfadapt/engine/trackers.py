@@ -32,9 +32,8 @@ class Trackers:
     def __init__(self, names: list[str] | None, run: RunDir) -> None:
         self.open: list[Any] = []
         check(names)
-        for name in names or ():
-            if distributed.is_first():
-                self.open.append(_open(name, run))
+        if names:
+            distributed.on_first(lambda: self.open.extend(_open(name, run) for name in names))
 
     def log(self, line: dict[str, Any]) -> None:
         values = {name: value for name, value in line.items() if value is not None}
@@ -44,7 +43,13 @@ class Trackers:
     def __enter__(self) -> Trackers:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            distributed.on_first(self._finish)
+        else:  # perhaps on this process alone: no time to wait for the others
+            self._finish()
+
+    def _finish(self) -> None:
         for tracker in self.open:
             tracker.finish()
 

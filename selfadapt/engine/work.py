@@ -34,6 +34,7 @@ class Parts:
     true_labels: Rows | None
     test: Feed | None
     test_labels: Rows | None
+    test_ids: Sequence[str] | None = None  # of every row of the test part
 
 
 @dataclass
@@ -48,14 +49,16 @@ class Progress:
     total: float = 0.0  # Σ w·v of this epoch
     weight: float = 0.0  # Σ w of this epoch
     visited: int = 0
+    guessed: int = 0  # of these, how many the method has said its logits of
     right: int = 0  # predicted the label given
     truly_right: int = 0
     ended: bool = False  # all steps of the epoch are done, and its line is not yet written
-    unreadable: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)  # training rows, and why
+    unreadable_test: dict[str, str] = field(default_factory=dict)
 
     def next_epoch(self) -> None:
         self.epoch += 1
-        self.step = self.visited = self.right = self.truly_right = 0
+        self.step = self.visited = self.guessed = self.right = self.truly_right = 0
         self.total = self.weight = 0.0
         self.ended = False
 

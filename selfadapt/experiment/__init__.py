@@ -15,17 +15,18 @@ from selfadapt.data.labelled import LabelledData
 from selfadapt.engine import trackers
 from selfadapt.engine.fit import fit as train
 from selfadapt.engine.machine import Machine, this_machine
-from selfadapt.engine.work import Show
+from selfadapt.engine.step import check_smallest_part
+from selfadapt.engine.work import Parts, Show
 from selfadapt.experiment import record
 from selfadapt.experiment.assembly import (
     Experiment,
     Net,
     build_method,
-    input_statistics,
     make_parts,
     plan_experiment,
 )
 from selfadapt.experiment.run import Run, open_run
+from selfadapt.experiment.statistics import input_statistics
 from selfadapt.methods import Method
 from selfadapt.randomness import key
 from selfadapt.rundir import RunDir, Status
@@ -37,7 +38,7 @@ def fit(
     data: Any,
     *,
     out: str | os.PathLike[str],
-    method: str = "sat",
+    method: str | None = None,
     net: Net | None = None,
     seed: int = 1,
     settings: Mapping[str, Any] | None = None,
@@ -46,6 +47,7 @@ def fit(
     """Train on `data` (anything `load` takes, or what it returned) into the directory `out`, or go
     on with the run that is there.
 
+    method: sat if nothing is said.
     settings: {"train.epochs": 40, "corruption.name": "uniform", …}, the same names as on the
       command line.
     show: called with a dict now and then, for progress.
@@ -65,19 +67,18 @@ def fit(
 @contextmanager
 def _alone_in(run: RunDir) -> Iterator[None]:
     """The first process takes the directory; if it cannot, none goes on."""
-    refusal: errors.SelfAdaptError | None = None
-    lock, made = run.lock(), False
-    if distributed.is_first():
+    lock = run.lock()
+
+    def take() -> bool:
         try:
             made = run.create()
             lock.__enter__()
-        except errors.SelfAdaptError as error:
-            refusal = error
         except OSError as error:
-            refusal = errors.BadInput(f"{run.path} cannot be written to: {error.strerror}")
-    refusal = distributed.from_first(refusal)
-    if refusal is not None:
-        raise refusal
+            told = f"{run.path} cannot be written to: {error.strerror}"
+            raise errors.BadInput(told) from error
+        return made
+
+    made = distributed.on_first(take)
     try:
         yield
     finally:
@@ -105,7 +106,8 @@ def _is_done(run: RunDir, experiment: Experiment) -> bool:
 def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Show) -> None:
     trackers.check(experiment.plan.trackers)
     data = _with_noise(_loaded(experiment, show), experiment)
-    if distributed.from_first(run.status()) == "partial":
+    status: Status = distributed.from_first(run.status())
+    if status == "partial":
         _refuse_other_labels(run, data)
         machine = replace(machine, precision=_recorded(run)["precision"])
     settings = experiment.settings["data"]
@@ -117,14 +119,18 @@ def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Sho
         validation=settings["validation"],
         augment=settings["augment"],
     )
-    statistics = input_statistics(parts.train)
+    if status == "partial":
+        statistics = run.read_json(run.run_file)["data"]["statistics"]
+    else:
+        statistics = distributed.on_first(lambda: input_statistics(parts.train, show))
     method = build_method(experiment, data.labels, data.num_classes, data.inputs.shape, statistics)
     method.epochs = experiment.plan.epochs
-    for note in (*data.notes, *_notes(experiment, data, method)):
+    check_smallest_part(method, parts.train, experiment.plan.accumulate)
+    for note in (*data.notes, *_notes(experiment, parts, method)):
         show({"note": note})
-    if run.status() == "new" and distributed.is_first():
-        record.write_start(run, experiment, data, parts, method, machine, statistics)
-    distributed.wait_for_everyone()
+    if status == "new":
+        about = (run, experiment, data, parts, method, machine, statistics)
+        distributed.on_first(lambda: record.write_start(*about))
     outcome = train(method, parts, experiment.plan, run, machine, seed=experiment.seed, show=show)
     record.write_outcome(run, experiment, data, parts, method, machine, outcome, show)
     distributed.wait_for_everyone()
@@ -167,11 +173,17 @@ def _with_noise(data: LabelledData, experiment: Experiment) -> LabelledData:
     return data.with_labels(corrupt(data.labels, data.num_classes, seed, **settings))
 
 
-def _notes(experiment: Experiment, data: LabelledData, method: Method) -> list[str]:
+def _notes(experiment: Experiment, parts: Parts, method: Method) -> list[str]:
     """What a person should know before it starts."""
     plan, notes = experiment.plan, []
-    if plan.batch > len(data):
-        notes.append(f"the batch is cut from {plan.batch} to the {len(data)} samples there are")
+    batch = parts.train.batch
+    if plan.batch > batch:
+        notes.append(f"the batch is cut from {plan.batch} to the {batch} samples that train")
+    if experiment.settings["data"]["augment"] == "auto" and parts.train.augment == "crop_flip":
+        notes.append(
+            "pictures are shifted and mirrored in training; data.augment=crop or none if a "
+            "mirrored one would be wrong"
+        )
     start = method.facts().get("start")
     if start is not None and start >= plan.epochs:
         notes.append(

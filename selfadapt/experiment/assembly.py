@@ -29,7 +29,6 @@ from selfadapt.randomness import key
 Net = str | nn.Module | Callable[..., nn.Module]
 Rows = NDArray[np.int64]
 NAMELESS = "given as an object: "
-_STATISTICS_SAMPLE = 10_000
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,17 @@ class Experiment:
 
 
 def plan_experiment(
-    source: Any, *, method: str, net: Net | None, seed: int, settings: Mapping[str, Any] | None
+    source: Any,
+    *,
+    method: str | None,
+    net: Net | None,
+    seed: int,
+    settings: Mapping[str, Any] | None,
 ) -> Experiment:
     asked = recipe.nest(settings or {})
     _refuse_infinite(asked)
+    _refuse_two_names("method", method, asked["method"])
+    _refuse_two_names("net", net, asked["net"])
     if asked["corruption"] and "name" not in asked["corruption"]:
         kinds = ", ".join(kind for kind in corruption.names() if kind != "none")
         raise errors.BadInput(
@@ -67,7 +73,7 @@ def plan_experiment(
         )
     if not isinstance(source, str | os.PathLike | LabelledData):
         source = _loaded_at_once(source, asked)
-    asked["method"].setdefault("name", method)
+    asked["method"].setdefault("name", method or "sat")
     asked["net"].setdefault("name", "auto" if net is None else net)
     asked["corruption"].setdefault("name", "none")
     the_net = asked["net"]["name"]
@@ -86,6 +92,14 @@ def _refuse_infinite(asked: recipe.Settings) -> None:
     for name, value in recipe.flatten(asked).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise errors.BadInput(f"{name} must be a finite number, got {value}")
+
+
+def _refuse_two_names(table: str, given: Net | None, asked: Mapping[str, Any]) -> None:
+    if given is not None and asked.get("name", given) != given:
+        one = given if isinstance(given, str) else _describe(given)
+        raise errors.BadInput(
+            f"{table} {one!r} and {table}.name={asked['name']!r} are both asked for: give one"
+        )
 
 
 def _loaded_at_once(source: Any, asked: recipe.Settings) -> LabelledData:
@@ -155,9 +169,12 @@ def make_parts(
     validation: float = 0.0,
     augment: Augment | Literal["auto"] = "auto",
 ) -> Parts:
-    """validation: the share of the training part held out, with its labels as given, to choose on.
-    augment: none, crop (zero-padded, an eighth of the side), crop_flip; auto is what suits the
-    source."""
+    """What trains and what measures.
+
+    validation: the share of the training part held out, with its labels as given, to choose on.
+    augment: none, crop (zero-padded, an eighth of the side), crop_flip (mirrored too); auto is what
+      suits the source.
+    """
     if not 0 <= validation < 1:
         raise errors.BadInput(f"data.validation must lie in [0, 1), got {validation}")
     usable = _readable(data)
@@ -183,6 +200,7 @@ def make_parts(
         true_labels=data.true_labels,
         test=None if test is None else Feed(test.inputs, _readable(test), **shared),
         test_labels=None if test is None else test.labels[_readable(test)],
+        test_ids=None if test is None else test.ids,
     )
 
 
@@ -219,10 +237,3 @@ def build_method(
 def net_for(shape: Sequence[int]) -> str:
     """What `auto` stands for."""
     return "mlp" if len(shape) == 1 or min(shape[1:]) < 16 else "resnet18"
-
-
-def input_statistics(feed: Feed) -> dict[str, list[float]]:
-    """Mean and deviation of each channel or feature, over the first 10,000 training rows."""
-    x = feed.plain(feed.rows[:_STATISTICS_SAMPLE]).double().cpu()
-    over = (0, 2, 3) if x.ndim == 4 else (0,)
-    return {"mean": x.mean(over).tolist(), "std": x.std(over, correction=0).tolist()}

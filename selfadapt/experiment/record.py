@@ -24,6 +24,7 @@ from selfadapt.engine.fit import Outcome
 from selfadapt.engine.machine import Machine
 from selfadapt.engine.work import Parts, Show
 from selfadapt.experiment.assembly import Experiment, net_for
+from selfadapt.experiment.left_out import left_out, write_unreadable
 from selfadapt.labels_table import labels_table, to_bytes
 from selfadapt.methods import Method
 from selfadapt.rundir import RunDir, write_atomically
@@ -83,6 +84,8 @@ def _about(data: LabelledData, parts: Parts) -> dict[str, Any]:
         "classes": list(data.classes),
         "shape": list(data.inputs.shape),
         "id_name": data.id_name,
+        "features": None if data.features is None else list(data.features),
+        "held_out": data.held_out,
         "quarantined": [
             {"row": int(row), "id": str(data.ids[row]), "reason": reason}
             for row, reason in sorted(data.quarantined.items())
@@ -130,28 +133,32 @@ def write_outcome(
     else:
         known = beliefs.cpu().numpy()[rows]
         weights = known.max(axis=1)
-    if not distributed.is_first():
-        return
-    table = labels_table(
-        ids=data.ids,
-        classes=data.classes,
-        given=data.labels,
-        true=data.true_labels,
-        parts={"validation": parts.validation, "unreadable": _unreadable(data, outcome)},
-        rows=rows,
-        beliefs=known,
-        weights=weights,
-    )
-    write_atomically(run.labels_file, to_bytes(table))
-    if outcome.signals is not None:
-        averages = {name: value.cpu() for name, value in outcome.signals.averages().items()}
-        write_atomically(run.signals_file, save(averages))
-    run.write_json(run.result_file, _result(run, experiment, data, parts, rows, known, outcome))
+    unreadable = left_out(data, outcome.progress)
 
+    def write() -> None:
+        table = labels_table(
+            ids=data.ids,
+            classes=data.classes,
+            given=data.labels,
+            true=data.true_labels,
+            parts={
+                "validation": parts.validation,
+                "unreadable": np.array(list(unreadable["training"]), np.int64),
+            },
+            rows=rows,
+            beliefs=known,
+            weights=weights,
+        )
+        write_atomically(run.labels_file, to_bytes(table))
+        if outcome.signals is not None and bool(outcome.signals.visits.any()):
+            averages = {name: value.cpu() for name, value in outcome.signals.averages().items()}
+            write_atomically(run.signals_file, save(averages))
+        write_unreadable(run, data, unreadable, show)
+        result = _result(run, experiment, data, parts, rows, known, outcome)
+        counts = {f"unreadable_{part}": len(found) for part, found in unreadable.items()}
+        run.write_json(run.result_file, result | counts)
 
-def _unreadable(data: LabelledData, outcome: Outcome) -> np.ndarray[Any, np.dtype[np.int64]]:
-    found = map(int, outcome.progress.unreadable)
-    return np.array(sorted({*data.quarantined, *found}), np.int64)
+    distributed.on_first(write)
 
 
 def _result(

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
 from selfadapt import errors
+from selfadapt.data.earlier_run import read_labels
 from selfadapt.data.feed import Feed
-from selfadapt.data.inputs import as_inputs
 from selfadapt.data.labelled import Inputs
+from selfadapt.data.unlabelled import as_inputs
 from selfadapt.engine.checkpoint import latest_checkpoint
 from selfadapt.engine.evaluate import Tick, probabilities
 from selfadapt.engine.machine import this_machine
@@ -51,7 +51,7 @@ class Run:
     def labels(self) -> pa.Table:
         """One line a training sample: given, corrected, belief, weight, suspicion."""
         self._finished()
-        return pq.read_table(self.files.labels_file)
+        return read_labels(self.files.labels_file)
 
     @property
     def log(self) -> list[dict[str, Any]]:

@@ -14,6 +14,8 @@ class ERM(Method):
 
     loss = -Σ_j t_j log p_j with t = (1-ε)·e_y + ε/C; ε = `smoothing` = 0 is plain cross entropy.
     The baseline of arXiv 2002.10319; label smoothing (ε = 0.1) is a row of its table 1.
+
+    smoothing: ε, the share of each label that goes to all classes alike.
     """
 
     def __init__(

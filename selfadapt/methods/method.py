@@ -67,7 +67,8 @@ class Method(nn.Module, ABC):
         """After the last step of an epoch."""
 
     def batches(self, epoch: int, feed: Feed) -> Sequence[Rows]:
-        """Which rows, in what order: one array for each step."""
+        """Which rows, in what order: one array for each step. Asked for epoch 0 once more, before
+        anything has begun, to count the steps."""
         return feed.batches(epoch)
 
     def param_groups(self) -> list[dict[str, Any]]:

@@ -21,8 +21,10 @@ class SAT(Method):
     Huang, Zhang & Zhang, NeurIPS 2020 (arXiv 2002.10319), algorithm 1; authors' code
     LayneH/self-adaptive-training.
 
-    `start` counts epochs from 0; a fraction is a share of the run (0.3 is the paper's 60 of 200).
-    `momentum` is α. `reweight=False` leaves the weights out (the paper's ablation).
+    start: epochs of ordinary training before beliefs move; a fraction is a share of the run (0.3 is
+      the paper's 60 of 200).
+    momentum: α, what a belief keeps of itself at each step.
+    reweight: weigh samples by w; false leaves the weights out (the paper's ablation).
     """
 
     def __init__(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import Parameter
 from types import MappingProxyType
 
@@ -68,7 +69,8 @@ def maker(
 
     def make_net(num_outputs: int) -> nn.Module:
         num_outputs = _checks.whole("the number of outputs", num_outputs)
-        built: object = factory(num_outputs, *rest, **options)
+        with _too_large(net, options):
+            built: object = factory(num_outputs, *rest, **options)
         if not isinstance(built, nn.Module):
             raise BadInput(
                 f"net {_label(net)!r} made a thing of type {type(built).__name__}, "
@@ -80,6 +82,18 @@ def maker(
         return built
 
     return make_net
+
+
+@contextmanager
+def _too_large(net: Net, options: Mapping[str, object]) -> Iterator[None]:
+    """Our own nets fail for one reason only, once their settings have been checked."""
+    try:
+        yield
+    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
+        if not (isinstance(net, str) and net in _ours()):
+            raise
+        given = ", ".join(f"net.{name}={value}" for name, value in options.items())
+        raise BadInput(f"net {net!r} does not fit in memory with {given or 'this data'}") from error
 
 
 def _ours() -> dict[str, Factory]:

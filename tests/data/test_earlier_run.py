@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from selfadapt.data import load
-from selfadapt.errors import BadInput
+from selfadapt.errors import BadInput, DamagedFile
 
 
 @pytest.fixture
@@ -55,3 +55,29 @@ def test_arrays_cannot_be_found_again(run: Path) -> None:
     (run / "run.json").write_text(json.dumps({"settings": {"data": {"source": None}}}))
     with pytest.raises(BadInput, match="join its labels to them by row"):
         load(run / "labels.parquet")
+
+
+@pytest.mark.parametrize("name", ["label", "path", "id", "true", "test", "limit", "size", "root"])
+def test_settings_belong_to_that_run(run: Path, name: str) -> None:
+    with pytest.raises(BadInput, match=rf"data\.{name}='6' cannot be set for .*labels\.parquet"):
+        load(run / "labels.parquet", **{name: 6})
+
+
+def test_missing_and_damaged_files(run: Path) -> None:
+    labels = run / "labels.parquet"
+    whole = labels.read_bytes()
+    labels.unlink()
+    with pytest.raises(BadInput, match=r"not finished\. Give its command again"):
+        load(labels)
+    (run / "result.json").write_text("{}")
+    with pytest.raises(BadInput, match=r"labels\.parquet is missing\. Put it back"):
+        load(labels)
+    for damaged in (b"", b"nothing", whole[:-20], whole[: len(whole) // 2]):
+        labels.write_bytes(damaged)
+        with pytest.raises(DamagedFile, match=r"labels\.parquet cannot be read.*Put it back"):
+            load(labels)
+    labels.write_bytes(whole)
+    for damaged in ("", "[]", "{}", '{"settings": '):
+        (run / "run.json").write_text(damaged)
+        with pytest.raises(DamagedFile, match=r"run\.json is not what a run writes"):
+            load(labels)

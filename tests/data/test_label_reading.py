@@ -105,3 +105,42 @@ def test_labels_of_a_file_without_types(texts, expected):
 def test_bad_labels_of_a_file_without_types(texts):
     with pytest.raises(BadInput):
         labels.from_text(texts, "file")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1_2", "12", "0"],
+        ["1e3", "1000", "0"],
+        ["0x1", "1", "0"],
+        ["0", "1", "inf"],
+        ["0", "1", "1", "٢"],
+        ["+1", "-1"],
+        ["0", "01", "1"],
+        ["1", "2", "3"],
+        ["0", "2", "10"],
+    ],
+)
+def test_other_texts_than_the_numbers_from_0_are_names(texts):
+    assert labels.from_text(texts, "file").tolist() == texts
+
+
+def test_numbers_with_spaces_are_numbers():
+    assert labels.from_text(["0", " 1", "2 "], "file").tolist() == [0, 1, 2]
+
+
+def test_a_test_table_names_the_same_classes(tmp_path):
+    (tmp_path / "train.csv").write_text("x,label,truth\n1,1,1\n2,2,1\n3,3,3\n4,3,2\n")
+    (tmp_path / "test.csv").write_text("x,label\n1,3\n2,1\n")
+    data = load(tmp_path / "train.csv", test=tmp_path / "test.csv", true="truth")
+    assert data.classes == ("1", "2", "3")
+    assert data.labels.tolist() == [0, 1, 2, 2]
+    assert data.true_labels.tolist() == [0, 0, 2, 1]
+    assert data.test.labels.tolist() == [2, 0]
+    (tmp_path / "test.csv").write_text("x,label\n1,0\n2,1\n")
+    with pytest.raises(BadInput, match="'0' is not among the 3 classes"):
+        load(tmp_path / "train.csv", test=tmp_path / "test.csv", true="truth")
+    (tmp_path / "train.csv").write_text("x,label\n1,1\n2,2\n3,0\n4,3\n")
+    (tmp_path / "test.csv").write_text("x,label\n1,3\n2,1\n")
+    data = load(tmp_path / "train.csv", test=tmp_path / "test.csv")
+    assert data.test.labels.tolist() == [3, 1]

@@ -218,3 +218,13 @@ def test_every_set_has_a_card():
         assert len(first) <= 100
     with pytest.raises(BadInput, match=r"data.label='y' names a column, but digits has none"):
         load("digits", label="y")
+
+
+def test_a_folder_of_the_same_name_is_told_of(tmp_path, monkeypatch, class_folders):
+    monkeypatch.chdir(tmp_path)
+    assert load("digits").notes == ()
+    class_folders.rename("digits")
+    assert load("digits").notes == (
+        "digits is the data set of this name; what lies here under this name is ./digits",
+    )
+    assert load("./digits").classes == ("cat", "dog")

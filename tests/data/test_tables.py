@@ -241,3 +241,71 @@ def test_unusable_parquet(tmp_path: Path):
     pq.write_table(pa.table({"x": [1.0, 2.0], "label": [0, None]}), tmp_path / "t.parquet")
     with pytest.raises(BadInput, match="no label in row 1"):
         load(tmp_path / "t.parquet")
+
+
+def write_parquet(path: Path, **columns) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_a_test_table_with_its_columns_in_another_order(tmp_path: Path):
+    train = write_csv(tmp_path / "a.csv", {"a": [1, 2, 3], "b": [10, 20, 30], "label": [0, 1, 0]})
+    columns = {"b": [40, 50], "extra": [7, 7], "a": [4, 5], "label": [0, 1]}
+    test = write_csv(tmp_path / "b.csv", columns)
+    data = load(train, test=test)
+    assert data.features == ("a", "b")
+    assert data.test.inputs.read(np.arange(2))[0].tolist() == [[4, 40], [5, 50]]
+    del columns["a"]
+    with pytest.raises(
+        BadInput, match=r"b\.csv lacks 1 of the 2 feature columns.*'a'.*It has: b, e"
+    ):
+        load(train, test=write_csv(tmp_path / "b.csv", columns))
+    assert load((np.zeros((4, 2)), [0, 1, 0, 1]), test=0).features is None
+    (tmp_path / "set").mkdir()
+    write_parquet(tmp_path / "set" / "train.parquet", a=[1, 2], b=[3, 4], label=[0, 1])
+    write_parquet(tmp_path / "set" / "test.parquet", b=[3, 4], a=[1, 2], label=[0, 1])
+    data = load(tmp_path / "set")
+    assert data.test.inputs.read(np.arange(2))[0].tolist() == [[1, 3], [2, 4]]
+
+
+def test_a_test_table_with_given_and_true_labels(tmp_path: Path):
+    columns = {"x": [1.0, 2, 3, 4], "label": [0, 1, 0, 1], "truth": [0, 1, 1, 0]}
+    train = write_parquet(tmp_path / "a.parquet", **columns)
+    test = write_parquet(tmp_path / "b.parquet", **columns)
+    for label in (None, "label"):
+        data = load(train, label=label, true="truth", test=test)
+        assert data.test.inputs.shape == data.inputs.shape == (1,)
+        assert data.test.labels.tolist() == [0, 1, 1, 0], "measured by the true labels"
+        assert data.labels.tolist() == [0, 1, 0, 1]
+
+
+def test_the_labels_a_run_wrote_are_no_features(tmp_path: Path):
+    rows = {"label": [0, 1, 0], "given": [0, 1, 1], "part": ["train"] * 3}
+    rows |= {name: [0.5, 0.25, 0.125] for name in ("belief_given", "belief_corrected", "weight")}
+    for key in ("row", "key"):
+        alone = write_csv(tmp_path / "clean.csv", {key: [5, 6, 7], **rows})
+        with pytest.raises(BadInput, match=r"labels that a run wrote.*RUN/labels\.parquet"):
+            load(alone, test=0)
+        joined = write_csv(tmp_path / "j.csv", {key: [5, 6, 7], **rows, "a": [1, 2, 3]})
+        data = load(joined, test=0)
+        assert data.features == ("a",)
+        assert data.labels.tolist() == [0, 1, 0]
+    names = ["0.png", "1.png", "2.png"]
+    with pytest.raises(BadInput, match=r"none of the first 3 files.*RUN/labels\.parquet"):
+        load(write_csv(tmp_path / "clean.csv", {"path": names, **rows}), test=0)
+
+
+def test_the_nearest_column(tmp_path: Path):
+    table = write_csv(tmp_path / "t.csv", {"x": [1, 2], "Lables": [0, 1], "z": [1, 2]})
+    with pytest.raises(BadInput, match=r"It has: x, Lables, z\. Did you mean 'Lables'\?"):
+        load(table)
+    with pytest.raises(BadInput, match=r"has no 'y'\. Did you mean 'Y'\? It has: x, Y"):
+        load({"x": np.zeros((2, 2)), "Y": [0, 1]})
+
+
+def test_objects_in_an_npz(tmp_path: Path):
+    np.savez(tmp_path / "t.npz", x=np.zeros((2, 2)), y=np.array(["a", None], object))
+    with pytest.raises(BadInput) as error:
+        load(tmp_path / "t.npz")
+    assert "Python objects" in str(error.value)
+    assert "pickle" not in str(error.value)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from conftest import pixels_of
 
 from selfadapt.data import load
-from selfadapt.data.unlabelled import read_inputs
+from selfadapt.data.unlabelled import as_inputs, read_inputs
 from selfadapt.errors import BadInput, UnknownName
 
 
@@ -49,7 +50,7 @@ def test_arrays_names_and_nothing(tmp_path: Path):
     found = read_inputs(tmp_path / "x.npz", (4,), {})
     assert found.ids[4] == "s4"
     assert (found.inputs.read(np.array([4]))[0].numpy() == x[4].astype(np.float32)).all()
-    assert read_inputs("digits", (1, 8, 8), {}).ids == load("digits").ids
+    assert read_inputs("digits", (1, 8, 8), {}).ids == load("digits").test.ids
     with pytest.raises(BadInput, match="no file or folder"):
         read_inputs(tmp_path / "none.csv", (4,), {})
     with pytest.raises(UnknownName, match="'sizes'"):
@@ -57,3 +58,45 @@ def test_arrays_names_and_nothing(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match="no images"):
         read_inputs(tmp_path / "empty", (3, 8, 8), {})
+
+
+def test_pictures_take_the_size_of_the_model(tmp_path: Path):
+    x = np.random.default_rng(0).integers(0, 256, (30, 16, 16), dtype=np.uint8)
+    np.savez(tmp_path / "x.npz", x=x, y=np.arange(30) % 3)
+    data = load(tmp_path / "x.npz", size=8, test=0)
+    rows = np.arange(30)
+    expected = data.inputs.read(rows)[0]
+    assert expected.shape == (30, 8, 8, 1)
+    for found in (
+        read_inputs(tmp_path / "x.npz", (1, 8, 8), {}).inputs,
+        as_inputs(x, (1, 8, 8)),
+        as_inputs(torch.from_numpy(x)[..., None], (1, 8, 8)),
+    ):
+        assert torch.equal(found.read(rows)[0], expected)
+    assert as_inputs(x[:0], (1, 8, 8)).shape == (1, 8, 8)
+    with pytest.raises(
+        BadInput, match=r"\(1, 8, 6\) \(channels first\), those of x have \(1, 16, 16"
+    ):
+        as_inputs(x, (1, 8, 6))
+
+
+def test_columns_are_found_by_name(tmp_path: Path):
+    (tmp_path / "t.csv").write_text("y,path,b,more,a\n7,p,2,9,1\n8,q,4,9,3\n")
+    found = read_inputs(tmp_path / "t.csv", (3,), {}, features=["a", "b", "y"])
+    assert found.inputs.read(np.arange(2))[0].tolist() == [[1, 2, 7], [3, 4, 8]]
+    with pytest.raises(
+        BadInput, match=r"lacks 2 of the 3 feature columns.*'c', 'd'.*It has: y, path"
+    ):
+        read_inputs(tmp_path / "t.csv", (3,), {}, features=["a", "c", "d"])
+    with pytest.raises(BadInput, match=r"column 'path' is of type string"):
+        read_inputs(tmp_path / "t.csv", (2,), {}, features=["a", "path"])
+
+
+def test_a_name_too_long_for_any_file():
+    for name in ("a" * 300, "a" * 300 + ".csv", "a" * 300 + "/labels.parquet", "b/" + "a" * 5000):
+        with pytest.raises(BadInput):
+            load(name)
+        with pytest.raises(BadInput):
+            read_inputs(name, (3,), {})
+        with pytest.raises(BadInput):
+            load("digits", test=name)

@@ -106,7 +106,7 @@ def test_what_the_engine_asks_of_a_method(spy: Spy, tmp_path: Path) -> None:
     before = spy.slow.weight.clone(), next(spy.net.parameters()).clone()
     run_fit(tmp_path, spy, epochs=2, weight_decay=0.1)
     steps = ["loss {0}", "after", "loss {0}", "after"]
-    epoch = ["start {0} of 2, 4 steps", *steps, "end {0}"]
+    epoch = ["start {0} of 2, 2 steps", *steps, "end {0}"]
     assert spy.calls == [call.format(number) for number in range(2) for call in epoch]
     torch.testing.assert_close(spy.slow.weight, before[0], rtol=0, atol=0)  # its lr_scale is 0
     assert not torch.equal(next(spy.net.parameters()), before[1])
@@ -361,3 +361,49 @@ def test_settings_reach_the_optimiser(optimizer: str, tmp_path: Path) -> None:
     run_fit(tmp_path, spy, epochs=2, optimizer=optimizer, lr=0.05, momentum=0.8, weight_decay=0.01)
     torch.testing.assert_close(spy.net.state_dict(), by_hand["net"].state_dict())
     torch.testing.assert_close(spy.slow.state_dict(), by_hand["slow"].state_dict())
+
+
+class Draws(Method):
+    """Draws at every place where a method may."""
+
+    def __init__(self) -> None:
+        super().__init__(small_net(), torch.from_numpy(blobs(SAMPLES)[1]), 3)
+        self.drawn: list[float] = []
+
+    def draw(self) -> None:
+        self.drawn.append(float(torch.rand(())))
+
+    def loss(self, batch: Batch, epoch: int) -> StepLoss:
+        values = nn.functional.cross_entropy(self.net(batch.x), batch.y, reduction="none")
+        return StepLoss(values, torch.ones_like(values))
+
+    def start_epoch(self, epoch: int, feed: Any) -> None:
+        self.draw()
+
+    def end_epoch(self, epoch: int, feed: Any) -> None:
+        self.draw()
+
+    def batches(self, epoch: int, feed: Any) -> list[Rows]:
+        self.draw()
+        return list(feed.batches(epoch))
+
+
+def test_what_a_method_draws_does_not_depend_on_what_was_drawn_before(tmp_path: Path) -> None:
+    found = []
+    for seed in (1, 2):
+        method = Draws()
+        torch.manual_seed(seed)
+        run_fit(tmp_path / str(seed), method, epochs=2)
+        found.append(method.drawn)
+    assert found[0] == found[1]
+    assert found[0][0] == found[0][2]  # the batches of epoch 0, asked for twice
+    assert len(set(found[0])) == len(found[0]) - 1 == 6
+
+
+def test_what_a_method_does_not_say_is_unknown(tmp_path: Path) -> None:
+    """Without logits there is no accuracy, and there are no signals."""
+    outcome, run = run_fit(tmp_path, Draws(), epochs=1)
+    assert run.log()[0]["train_accuracy"] is None
+    assert run.log()[0]["train_true_accuracy"] is None
+    assert outcome.signals is not None
+    assert not outcome.signals.visits.any()

@@ -362,6 +362,87 @@ def test_a_full_disk_stops_every_process(tmp_path: Path, processes: Starter) -> 
     assert "No space left on device" in told[0]
 
 
+class Strange(Exception):
+    """It cannot be copied to another process."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one + two)
+
+
+def fail(kind: str) -> tuple[str, str]:
+    this_machine("fp32")
+
+    def work() -> str:
+        assert distributed.rank() == 0
+        if kind == "strange":
+            raise Strange("a", "b")
+        if kind == "missing":
+            Path("/no/such/file").read_text()
+        return "done"
+
+    try:
+        return "returned", distributed.on_first(work)
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def test_the_first_process_fails_for_all(processes: Starter) -> None:
+    assert processes.group(2, fail, "not") == [("returned", "done")] * 2
+    first, second = processes.group(2, fail, "missing")
+    assert first == second
+    assert first[0] == "FileNotFoundError"
+    first, second = processes.group(2, fail, "strange")
+    assert first == ("Strange", "ab")
+    assert second == ("SelfAdaptError", "the first process failed: Strange: ab")
+    assert fail("not") == ("returned", "done")
+
+
+def full_log(folder: Path, name: str) -> str:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    if os.environ["RANK"] == "0":
+        setattr(RunDir, name, full)
+    try:
+        return str(whole_run(folder))
+    except OSError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", ["append_log", "cut_log", "write_json"])
+def test_a_file_that_cannot_be_written_stops_every_process(
+    name: str, tmp_path: Path, processes: Starter
+) -> None:
+    assert (
+        processes.group(2, full_log, tmp_path / "run", name)
+        == ["[Errno 28] No space left on device"] * 2
+    )
+
+
+def asked_while_measuring(folder: Path) -> Any:
+    """Only the second process gets the signal, and no training step follows."""
+    from selfadapt.engine import measure
+
+    done = measure.probabilities
+
+    def asked(*arguments: Any) -> Any:
+        if os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return done(*arguments)
+
+    measure.probabilities = asked
+    return whole_run(folder)
+
+
+def test_a_stop_while_measuring_reaches_every_process(tmp_path: Path, processes: Starter) -> None:
+    assert processes.group(2, asked_while_measuring, tmp_path / "run") == [143, 143]
+    found = latest_checkpoint(tmp_path / "run" / "checkpoints")
+    assert found is not None
+    assert found.progress["ended"]
+    assert found.progress["epoch"] == 0
+    assert not (tmp_path / "run" / "log.jsonl").exists()
+
+
 @pytest.mark.slow
 def test_the_command_under_a_launcher(npz: Path, tmp_path: Path) -> None:
     """`python -m torch.distributed.run`, which is what torchrun starts."""

@@ -63,7 +63,8 @@ def train(folder: Path, settings: dict[str, Any]) -> str:
         del settings["net.width"]
     images = settings.get("net.name") == "small_cnn" or "data.augment" in settings
     data = pictures() if images else blobs()
-    return selfadapt.fit(data, out=folder, net="mlp", settings=settings).files.status()
+    net = settings.pop("net.name", "mlp")
+    return selfadapt.fit(data, out=folder, net=net, settings=settings).files.status()
 
 
 def train_to_event(number: int, folder: Path, settings: dict[str, Any]) -> str:

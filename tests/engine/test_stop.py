@@ -103,7 +103,11 @@ def measuring_long(data: Path, out: Path) -> tuple[int, str]:
     parts = Feed.plain_parts
 
     def slowly(self: Feed, rows: np.ndarray) -> object:
-        for number, read in enumerate(parts(self, np.resize(rows, 512 * 2000))):
+        long = np.resize(rows, 512 * 2000) if len(rows) == 40 else rows  # those to test on
+        for number, read in enumerate(parts(self, long)):
+            if len(rows) != 40:
+                yield read
+                continue
             (out / "measuring").write_text(str(number))
             time.sleep(0.1)
             yield read
@@ -128,6 +132,23 @@ def test_asked_while_measuring(npz: Path, tmp_path: Path, processes: Starter) ->
     assert processes.start(call, command(npz, out)).returned() == (0, "")
     assert processes.start(call, command(npz, tmp_path / "whole")).returned() == (0, "")
     assert same_but_for_times(out, tmp_path / "whole")
+
+
+def test_asked_before_training(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is under way that would have to be saved: it ends at once, and says so."""
+    from selfadapt import experiment
+
+    def slow(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(PATIENCE)
+
+    handler = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(experiment, "_loaded", slow)
+    code, told = call(command(npz, tmp_path / "run"))
+    assert code == 143
+    assert told.startswith("selfadapt: stopped; the same command goes on")
+    assert not (tmp_path / "run").exists()
+    assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_a_signal_that_comes_twice_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

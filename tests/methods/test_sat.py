@@ -120,7 +120,7 @@ def test_knobs_are_checked_by_name_and_type() -> None:
     labels = torch.tensor([0, 1])
     with pytest.raises(BadInput, match="Did you mean 'momentum'"):
         methods.build("sat", no_net, labels, 2, {"momentun": 0.9})
-    with pytest.raises(BadInput, match=r"method\.reweight must be of type bool"):
+    with pytest.raises(BadInput, match=r"method\.reweight must be true or false"):
         methods.build("sat", no_net, labels, 2, {"reweight": 1})
     built = methods.build("sat", no_net, labels, 2, {"start": 7, "momentum": 0})
     assert isinstance(built, SAT)
