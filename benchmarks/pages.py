@@ -36,9 +36,7 @@ def page() -> str:
         "# Figures\n\nEvery figure here is read from a file under `results/`, which says the\n"
         "command, commit, seeds and machine that made it. This page is written by\n"
         "`python benchmarks/pages.py`.",
-        demo_section(),
-        cifar_section(),
-        speed_section(),
+        *(section() for name, section in SECTIONS.items() if (RESULTS / f"{name}.json").exists()),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -259,6 +257,8 @@ def picture() -> None:
     figure.tight_layout()
     figure.savefig(ROOT / "docs/pictures/demo.svg", metadata={"Date": None})
 
+
+SECTIONS = {"demo": demo_section, "cifar10_noise": cifar_section, "speed": speed_section}
 
 if __name__ == "__main__":
     main()
