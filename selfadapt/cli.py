@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 import signal
 import sys
 import threading
@@ -95,9 +96,10 @@ def _summarise(run: Run, screen: Any) -> None:
     if not launched.is_first():
         return
     screen.print(terminal.result_table([terminal.result_row(run.result)]))
+    quoted = shlex.quote(str(run.path))
     screen.print(f"\nEverything is in {run.path}. Next:", markup=False)
-    screen.print(f"  selfadapt labels {run.path} --to clean.csv", markup=False)
-    screen.print(f"  selfadapt predict {run.path} DATA --to predictions.csv", markup=False)
+    screen.print(f"  selfadapt labels {quoted} --to clean.csv", markup=False)
+    screen.print(f"  selfadapt predict {quoted} DATA --to predictions.csv", markup=False)
 
 
 @app.command

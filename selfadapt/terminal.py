@@ -69,7 +69,7 @@ class RunView:
     def __init__(self, view: View, name: str) -> None:
         self.view = view
         self.name = name
-        self.task = view.bars.add_task(escape(name), total=None, text="starting")
+        self.task = view.bars.add_task(escape(name), total=None, text="waiting")
         self.said = time.monotonic()
 
     def __call__(self, event: Mapping[str, Any]) -> None:
