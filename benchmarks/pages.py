@@ -45,7 +45,8 @@ def made_by(content: dict[str, Any]) -> str:
     machine = content["machine"]
     return (
         f"`{content['command']}`, commit {content['commit']}, {content['date']}, "
-        f"{machine['processor']}, {machine['threads']} threads, PyTorch {machine['torch']}."
+        f"{machine.get('accelerator') or machine['processor']}, {machine['threads']} threads, "
+        f"PyTorch {machine['torch']}."
     )
 
 
@@ -131,8 +132,7 @@ def where_we_lose(runs: Sequence[dict[str, Any]]) -> str:
 def cifar_section() -> str:
     content, choice = read("cifar10_noise"), read("cifar10_settings")
     grid = [
-        [str(r["start"]), f"{100 * r['noisy_validation_accuracy']:.1f} %"]
-        for r in choice["figures"]["grid"]
+        [str(r["start"]), share(r["noisy_validation_accuracy"])] for r in choice["figures"]["grid"]
     ]
     rows = []
     for protocol in ("plain", "augmented"):
@@ -171,7 +171,7 @@ def cifar_section() -> str:
             "without augmentation start and momentum are earlier and faster (8 and 0.7), as in\n"
             f"the paper. {made_by(content)}",
             "With augmentation `start` was chosen among a few on noisy validation labels of\n"
-            f"seed {choice['figures']['seed']}, which is not reported:",
+            f"seeds {choice['figures']['seeds']}, which are not reported:",
             table(("start", "accuracy on noisy validation labels"), grid),
             made_by(choice),
             where_we_lose(content["figures"]["runs"]),

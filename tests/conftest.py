@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of many small runs only wait for each other
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # tests compare tensors of the CPU; see test_devices.py
 
 import numpy as np
 import pytest

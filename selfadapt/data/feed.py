@@ -56,14 +56,14 @@ class Feed:
         workers: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.inputs = inputs
+        self.device = torch.device(device)
+        self.inputs = inputs.on(self.device) if isinstance(inputs, InMemory) else inputs
         self.rows = rows
         self.seed = seed
         self.batch = batch
         self.augment: Augment = augment if len(inputs.shape) == 3 else "none"
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers
         self.workers = 0 if isinstance(inputs, InMemory) else min(workers, processors)
-        self.device = torch.device(device)
         self.unreadable: dict[int, str] = {}
 
     def __len__(self) -> int:
@@ -97,7 +97,12 @@ class Feed:
     def _read(self, parts: Sequence[Rows]) -> Iterable[tuple[Tensor, dict[int, str]]]:
         if self.workers == 0:
             return (self.inputs.read(part) for part in parts)
-        return DataLoader(_Reader(self.inputs, parts), batch_size=None, num_workers=self.workers)
+        return DataLoader(
+            _Reader(self.inputs, parts),
+            batch_size=None,
+            num_workers=self.workers,
+            pin_memory=self.device.type == "cuda",
+        )
 
     def _augment(self, x: Tensor, rows: Rows, epoch: int) -> Tensor:
         if self.augment == "none":
@@ -111,5 +116,5 @@ class Feed:
     def _to_input(self, x: Tensor) -> Tensor:
         """uint8 [B, H, W, C] travels to the device as bytes and is read there as channels-last
         [B, C, H, W] in [0, 1]."""
-        x = x.to(self.device)
+        x = x.to(self.device, non_blocking=True)
         return x.permute(0, 3, 1, 2).float() / 255 if x.dtype == torch.uint8 else x

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
 import re
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -86,3 +90,23 @@ def _has_fast_bf16(device: torch.device) -> bool:
     if device.type == "cpu":
         return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return False
+
+
+def hardware() -> dict[str, Any]:
+    """What a figure was measured on."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "system": platform.platform(),
+    }
+
+
+@functools.cache
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())

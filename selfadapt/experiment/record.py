@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from selfadapt import corruption, distributed
 from selfadapt.data.labelled import LabelledData
 from selfadapt.engine.evaluate import probabilities
 from selfadapt.engine.fit import Outcome
-from selfadapt.engine.machine import Machine
+from selfadapt.engine.machine import Machine, hardware
 from selfadapt.engine.work import Parts, Show
 from selfadapt.experiment.assembly import Experiment, net_for
 from selfadapt.experiment.left_out import left_out, write_unreadable
@@ -59,12 +58,8 @@ def write_start(
         "data": _about(data, parts) | {"statistics": statistics},
         "noise": _noise(experiment, data, parts),
         "versions": _versions(),
-        "commit": _commit(),
-        "machine": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "system": platform.platform(),
-        },
+        "commit": commit(),
+        "machine": hardware(),
     }
     run.write_json(run.run_file, content)
 
@@ -204,24 +199,22 @@ def _versions() -> dict[str, str]:
 
 
 @functools.cache
-def _commit() -> str | None:
-    """The commit of this checkout, marked if it was changed; None for an installed package."""
+def commit() -> str | None:
+    """The commit of this checkout, marked if it was changed; None for an installed package. Figures
+    and pages change nothing that they are made by."""
     here = Path(__file__).parent.parent.parent
     if not (here / ".git").exists():
         return None
+    git = ["git", "-C", str(here)]
+    made = [":!results", ":!docs", ":!*.md"]
     try:
-        asked = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False)
+        name = _output([*git, "rev-parse", "--short=12", "HEAD"])
+        changed = _output([*git, "status", "--porcelain", "-uno", "--", ".", *made])
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return answer.stdout.strip() or None
+    return f"{name}-dirty" if name and changed else name or None
 
 
-@functools.cache
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+def _output(command: list[str]) -> str:
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    return answer.stdout.strip()
