@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,11 @@ def main() -> None:
 
 
 def in_turn(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each piece of work, done in turn; the first round warms up and is left out."""
+    """Seconds of each piece of work, done in turn, every other round backwards; the first round
+    warms up and is left out."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(rounds + 1):
-        for name, piece in work.items():
+    for number in range(rounds + 1):
+        for name, piece in list(work.items())[:: 1 if number % 2 else -1]:
             started = time.perf_counter()
             piece()
             seconds[name].append(time.perf_counter() - started)
@@ -150,7 +151,7 @@ def step_ratio(classes: int, rounds: int) -> dict[str, Any]:
         return step
 
     times = in_turn(
-        {"sat": step_of("sat", {"start": 0}), "erm": step_of("erm", {})}, max(rounds, 15)
+        {"sat": step_of("sat", {"start": 0}), "erm": step_of("erm", {})}, max(rounds, 30)
     )
     return {
         "classes": classes,
@@ -162,8 +163,9 @@ def step_ratio(classes: int, rounds: int) -> dict[str, Any]:
 
 
 def fit_against_plain_loop(cifar: Path | None, rounds: int, images: int = 1280) -> dict[str, Any]:
-    """Training samples per second of `selfadapt fit`, of a loop as most people write it, and the
-    rate of bf16 matrix products, all in turn."""
+    """Training samples per second of `selfadapt fit`, of the net's steps alone on inputs that lie
+    ready, and of a loop as most people write it; and the rates of bf16 matrix products, square ones
+    and those that the net's convolutions amount to. All in turn."""
     encoded, labels = jpegs(cifar, images)
     data = selfadapt.data.LabelledData(
         "jpegs",
@@ -172,28 +174,32 @@ def fit_against_plain_loop(cifar: Path | None, rounds: int, images: int = 1280) 
         tuple(map(str, range(10))),
         [str(i) for i in range(images)],
     )
-    ours: list[float] = []
-    plain: list[float] = []
-    products: list[float] = []
-    loop = PlainLoop(encoded, labels)
-    for _ in range(rounds + 1):
-        ours.append(fit_rate(data))
-        products.append(matrix_product_rate())
-        plain.append(loop.rate())
-    ours, plain, products = ours[1:], plain[1:], products[1:]
+    rates: dict[str, Callable[[], float]] = {
+        "ours": lambda: fit_rate(data),
+        "bare": bare_steps(),
+        "square": square_products,
+        "own": own_products(),
+        "plain": PlainLoop(encoded, labels).rate,
+    }
+    found: dict[str, list[float]] = {name: [] for name in rates}
+    for number in range(rounds + 1):
+        for name, rate in rates.items():
+            value = rate()
+            if number:  # the first round warms up
+                found[name].append(value)
     flops = training_flops()
-    machine = this_machine()
+    in_flops = [rate * flops for rate in found["ours"]]
     return {
         "images": "CIFAR-10" if cifar else "made here",
-        "ours_per_second": statistics.median(ours),
-        "plain_per_second": statistics.median(plain),
-        "ratio": statistics.median(a / b for a, b in zip(ours, plain, strict=True)),
-        "precision": machine.precision,
+        **{f"{name}_per_second": statistics.median(found[name]) for name in ("ours", "plain")},
+        "ratio": ratio(found["ours"], found["plain"]),
+        "share_of_bare_steps": ratio(found["ours"], found["bare"]),
+        "precision": this_machine().precision,
         "training_gflop_per_sample": flops / 1e9,
-        "bf16_product_gflops": statistics.median(products) / 1e9,
-        "share_of_product_rate": statistics.median(
-            a * flops / b for a, b in zip(ours, products, strict=True)
-        ),
+        "square_product_gflops": statistics.median(found["square"]) / 1e9,
+        "share_of_square_products": ratio(in_flops, found["square"]),
+        "own_product_gflops": statistics.median(found["own"]) / 1e9,
+        "share_of_own_products": ratio(in_flops, found["own"]),
         "batch": BATCH,
         "threads": torch.get_num_threads(),
     }
@@ -202,7 +208,7 @@ def fit_against_plain_loop(cifar: Path | None, rounds: int, images: int = 1280) 
 def jpegs(cifar: Path | None, images: int) -> tuple[list[bytes], np.ndarray[Any, Any]]:
     if cifar is not None:
         table = pq.read_table(cifar / "train.parquet").slice(0, images)
-        return [x["bytes"] for x in table["img"].to_pylist()], table["label"].to_numpy()
+        return [x["bytes"] for x in table["img"].to_pylist()], np.array(table["label"])
     random = np.random.default_rng(0)
     encoded = []
     for _ in range(images):
@@ -276,14 +282,68 @@ class PlainLoop:
         return seen / (time.perf_counter() - started)
 
 
-def matrix_product_rate(side: int = 2048) -> float:
-    a = torch.randn(side, side).bfloat16()
-    b = torch.randn(side, side).bfloat16()
-    a @ b
-    started = time.perf_counter()
-    for _ in range(10):
+def bare_steps(steps: int = 5) -> Callable[[], float]:
+    """Samples per second of plain training steps on one batch that lies ready."""
+    machine = this_machine()
+    net = maker("resnet18", SHAPE)(10).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
+    x = torch.rand(BATCH, *SHAPE).to(memory_format=torch.channels_last)
+    y = torch.randint(0, 10, (BATCH,))
+
+    def rate() -> float:
+        started = time.perf_counter()
+        for _ in range(steps):
+            optimizer.zero_grad()
+            with machine.autocast():
+                logits = net(x)
+            F.cross_entropy(logits.float(), y).backward()
+            optimizer.step()
+        return steps * BATCH / (time.perf_counter() - started)
+
+    return rate
+
+
+def square_products(side: int = 2048) -> float:
+    a, b = (torch.randn(side, side).bfloat16() for _ in range(2))
+    return product_rate([(a, b)] * 10)
+
+
+def own_products() -> Callable[[], float]:
+    """Each convolution as the matrix products it amounts to: forward, and the gradients of input
+    and weights."""
+    sizes: list[tuple[int, int, int]] = []
+
+    def note(layer: nn.Module, _: Any, out: Tensor) -> None:
+        assert isinstance(layer, nn.Conv2d)
+        taps = layer.in_channels * layer.kernel_size[0] * layer.kernel_size[1]
+        sizes.append((BATCH * out.shape[2] * out.shape[3], taps, layer.out_channels))
+
+    net = maker("resnet18", SHAPE)(10)
+    for layer in net.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_hook(note)
+    net(torch.rand(2, *SHAPE))
+
+    def rate() -> float:
+        return product_rate(pair for size in sizes for pair in _three_products(*size))
+
+    return rate
+
+
+def _three_products(m: int, k: int, n: int) -> Iterator[tuple[Tensor, Tensor]]:
+    x, w, y = (torch.randn(*shape).bfloat16() for shape in ((m, k), (k, n), (m, n)))
+    yield from ((x, w), (y, w.T), (x.T, y))
+
+
+def product_rate(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
+    """Multiplications and additions per second; to make the matrices does not count."""
+    count, seconds = 0, 0.0
+    for a, b in pairs:
+        started = time.perf_counter()
         a @ b
-    return 10 * 2 * side**3 / (time.perf_counter() - started)
+        seconds += time.perf_counter() - started
+        count += 2 * a.shape[0] * a.shape[1] * b.shape[1]
+    return count / seconds
 
 
 def training_flops() -> float:

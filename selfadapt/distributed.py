@@ -36,9 +36,16 @@ def sum_over(values: Tensor) -> Tensor:
     """The sum of `values` over all processes, on each of them."""
     if processes() == 1:
         return values
-    total = values.clone()
+    total = _where_it_travels(values).clone()
     dist.all_reduce(total)
-    return total
+    return total.to(values.device)
+
+
+def _where_it_travels(values: Tensor) -> Tensor:
+    """NCCL carries only what lies on a GPU; somebody's table of beliefs may not."""
+    if values.device.type == "cpu" and dist.get_backend() == "nccl":
+        return values.cuda()
+    return values
 
 
 def gather_rows(rows: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,6 +53,8 @@ def gather_rows(rows: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     numbers of rows: shorter parts travel padded with row -1, which is dropped on arrival."""
     if processes() == 1:
         return rows, values
+    here = rows.device, values.device
+    rows, values = _where_it_travels(rows), _where_it_travels(values)
     most = torch.tensor([len(rows)], device=rows.device)
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
     padded_rows = rows.new_full((int(most),), -1)
@@ -58,7 +67,7 @@ def gather_rows(rows: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     dist.all_gather(all_values, padded_values)
     joined = torch.cat(all_rows)
     there = joined >= 0
-    return joined[there], torch.cat(all_values)[there]
+    return joined[there].to(here[0]), torch.cat(all_values)[there].to(here[1])
 
 
 def average_batchnorm(module: nn.Module) -> None:

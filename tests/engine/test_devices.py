@@ -38,6 +38,7 @@ def test_a_run_and_its_predictions(device: str, tmp_path: Path) -> None:
         "train.precision": "fp32",
         "data.augment": "crop",
         "method.start": 4,
+        "method.momentum": 0.5,
         "corruption.name": "uniform",
     }
     asked = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]

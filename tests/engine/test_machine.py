@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import resource
+import sys
+
 import pytest
 import torch
 
@@ -42,3 +45,13 @@ def test_precision_as_asked() -> None:
         assert (torch.ones(4, 4) @ torch.ones(4, 4)).dtype == torch.bfloat16
     with machine.this_machine("fp32").autocast():
         assert (torch.ones(4, 4) @ torch.ones(4, 4)).dtype == torch.float32
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a matter of the C library of Linux")
+def test_memory_is_kept_from_step_to_step() -> None:
+    machine.this_machine()
+    torch.ones(4_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        torch.ones(4_000_000)  # 16 MB, or 3,906 pages
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 2 * 3906
