@@ -231,9 +231,9 @@ def speed_section() -> str:
             "plain loop decodes and augments with Pillow in a `DataLoader` of two workers and\n"
             "trains in fp32, as most people write it. The loss alone is slower than\n"
             "`F.cross_entropy`, which remembers nothing; the first rows show what that is beside\n"
-            "a net's own work. Feeding the net costs nothing: `fit` is as fast as its steps alone.\n"
-            "It stays below the rate of large square products because the convolutions do, which\n"
-            "are PyTorch's, and because batch norm and ReLU multiply no matrices. "
+            "a net's own work. Feeding the net costs nothing: `fit` is as fast as its steps are\n"
+            "alone. It stays below the rate of large square products because the convolutions do,\n"
+            "which are PyTorch's, and because batch norm and ReLU multiply no matrices. "
             f"{made_by(content)}",
         ]
     )
