@@ -76,6 +76,7 @@ class LabelledData:
     ids: Sequence[str]  # unique, and stable across subsets: a path, a value of the id column, …
     id_name: str = "id"  # what an id is: "path", "row", or the name of the column it came from
     true_labels: NDArray[np.int64] | None = None
+    noisy_images: NDArray[np.bool_] | None = None  # whose pixels a corruption has changed
     test: LabelledData | None = None
     quarantined: Mapping[int, str] = field(default_factory=dict)
     augment: Augment = (

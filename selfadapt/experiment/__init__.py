@@ -3,6 +3,7 @@ writes what the run directory is to hold."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 
 from selfadapt import corruption, distributed, errors, recipe, signatures
 from selfadapt import data as sources
+from selfadapt.data.corrupted import with_image_noise
 from selfadapt.data.labelled import LabelledData
 from selfadapt.engine import trackers
 from selfadapt.engine.fit import fit as train
@@ -162,14 +164,17 @@ def _loaded(experiment: Experiment, show: Show) -> LabelledData:
 
 
 def _with_noise(data: LabelledData, experiment: Experiment) -> LabelledData:
-    """Labels of the whole training part are corrupted before a validation part is split off; test
-    labels never."""
+    """The whole training part is corrupted before a validation part is split off; the test part
+    never."""
     settings = dict(experiment.settings["corruption"])
     name = settings.pop("name")
     if name == "none":
         return data
-    corrupt = corruption.resolve(name)
-    seed = key("corruption", experiment.seed)
+    corrupt, seed = corruption.resolve(name), key("corruption", experiment.seed)
+    if not corruption.changes_labels(corrupt):
+        return with_image_noise(data, corrupt(len(data), seed, **settings), name)
+    if "inputs" in inspect.signature(corrupt).parameters:
+        settings["inputs"] = data.inputs
     return data.with_labels(corrupt(data.labels, data.num_classes, seed, **settings))
 
 

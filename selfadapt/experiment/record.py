@@ -90,11 +90,15 @@ def _about(data: LabelledData, parts: Parts) -> dict[str, Any]:
 
 
 def _noise(experiment: Experiment, data: LabelledData, parts: Parts) -> dict[str, Any]:
-    """error_rate is over the samples that train; the fingerprint is over all labels given."""
+    """error_rate is over the samples that train; the fingerprints are over all labels given, and
+    over the rows whose images were changed."""
+    changed = data.noisy_images
     return {
         **experiment.settings["corruption"],
         "error_rate": _error_rate(parts),
         "fingerprint": corruption.fingerprint(data.labels),
+        "noisy_images": None if changed is None else int(changed.sum()),
+        "fingerprint_images": None if changed is None else corruption.fingerprint(changed),
     }
 
 

@@ -1,0 +1,57 @@
+"""Images some of which are corrupted as they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from selfadapt.corruption import ImageNoise
+from selfadapt.data.labelled import InMemory, Inputs, LabelledData, Rows
+from selfadapt.errors import BadInput
+
+_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Corrupted:
+    """The chosen rows of `inputs`, changed each time they are read, always alike."""
+
+    inputs: Inputs
+    noise: ImageNoise
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.inputs.shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.inputs.nbytes
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def read(self, rows: Rows) -> tuple[torch.Tensor, dict[int, str]]:
+        x, failed = self.inputs.read(rows)
+        for place in np.flatnonzero(self.noise.chosen[rows]).tolist():
+            row = int(rows[place])
+            if row not in failed:
+                x[place] = torch.from_numpy(self.noise.change(x[place].numpy(), row))
+        return x, failed
+
+
+def with_image_noise(data: LabelledData, noise: ImageNoise, name: str) -> LabelledData:
+    """The same labels with corrupted images; at once where they lie in memory."""
+    if len(data.inputs.shape) != 3 or data.inputs.read(np.arange(1))[0].dtype != torch.uint8:
+        raise BadInput(
+            f"corruption.name={name} changes images of 8 bits; the samples of {data.name} are not "
+            "of that kind"
+        )
+    inputs: Inputs = Corrupted(data.inputs, noise)
+    if isinstance(data.inputs, InMemory):
+        values = data.inputs.values.clone()
+        for rows in np.split(np.arange(len(data)), range(_AT_ONCE, len(data), _AT_ONCE)):
+            values[torch.from_numpy(rows)] = inputs.read(rows)[0]
+        inputs = InMemory(values)
+    return replace(data, inputs=inputs, noisy_images=noise.chosen)
