@@ -47,9 +47,10 @@ def resolve(net: Net) -> Factory:
         return _elsewhere.from_torchvision(name)
     if colon:
         return _theirs(net)
-    if net not in _ours():
+    ours = net.replace("-", "_")
+    if ours not in _ours():
         raise unknown("net", net, _ours())
-    return _ours()[net]
+    return _ours()[ours]
 
 
 def maker(
