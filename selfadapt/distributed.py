@@ -32,6 +32,11 @@ def my_part(rows: Tensor) -> Tensor:
     return rows.tensor_split(processes())[rank()]
 
 
+def before_me(count: int) -> int:
+    """How many there are on the processes of lower rank, where each has `count` of its own."""
+    return sum(from_all(count)[: rank()]) if processes() > 1 else 0
+
+
 def sum_over(values: Tensor) -> Tensor:
     """The sum of `values` over all processes, on each of them."""
     if processes() == 1:

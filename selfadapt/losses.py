@@ -33,3 +33,20 @@ def self_adaptive(
     values = soft_cross_entropy(logits, targets)
     weights = targets.amax(dim=1).to(values.dtype) if reweight else torch.ones_like(values)
     return values, weights
+
+
+def reverse_cross_entropy(logits: Tensor, targets: Tensor, floor: float) -> Tensor:
+    """-Σ_j p_j log t_j, with t held above `floor`: the reverse term of symmetric cross entropy
+    (Wang et al. 2019). The gradient flows through p."""
+    probs = full_precision(logits).softmax(dim=1)
+    return -(probs * targets.clamp(min=floor).log()).sum(dim=1)
+
+
+def generalised_cross_entropy(logits: Tensor, labels: Tensor, q: float) -> Tensor:
+    """(1 - p_y^q) / q, between cross entropy (q → 0) and 1 - p_y (q = 1); Zhang & Sabuncu 2018."""
+    log_p = F.log_softmax(full_precision(logits), dim=1).gather(1, labels[:, None])[:, 0]
+    return -torch.expm1(q * log_p) / q
+
+
+def one_hot(labels: Tensor, classes: int) -> Tensor:
+    return F.one_hot(labels, classes).float()

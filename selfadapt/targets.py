@@ -79,7 +79,8 @@ class Targets(nn.Module):
     A row moves once an epoch: the mark `moved_in` makes a later visit in the same epoch read the
     target as it is, so a sampler that repeats rows does no harm. With `repeats=True` each visit
     moves it. A row that stands twice in one batch moves once, by the mean of its predictions.
-    fp16 halves the memory; bf16 would stall at 0.984 on its way to 1.
+    fp16 halves the memory; bf16 would stall at 0.984 on its way to 1. With `from_zero` nothing is
+    believed at first, not even the label given.
     """
 
     table: Tensor
@@ -93,6 +94,7 @@ class Targets(nn.Module):
         *,
         dtype: torch.dtype = torch.float32,
         repeats: bool = False,
+        from_zero: bool = False,
     ) -> None:
         super().__init__()
         if not 0 <= momentum < 1:
@@ -101,7 +103,7 @@ class Targets(nn.Module):
             raise BadInput(f"beliefs are kept in float32 or float16, not {dtype}")
         given = as_labels(labels, num_classes)
         table = torch.zeros(len(given), num_classes, dtype=dtype, device=given.device)
-        self.register_buffer("table", table.scatter_(1, given[:, None], 1.0))
+        self.register_buffer("table", table if from_zero else table.scatter_(1, given[:, None], 1))
         self.register_buffer(
             "moved_in", torch.full((len(given),), -1, dtype=torch.int32, device=given.device)
         )

@@ -47,7 +47,8 @@ def train(method: Method, x: Tensor, y: Tensor, epochs: range) -> None:
     for epoch in epochs:
         method.train()
         method.start_epoch(epoch, feed)
-        for rows in method.batches(epoch, feed):
+        for step, rows in enumerate(method.batches(epoch, feed)):
+            torch.manual_seed(1000 * epoch + step)
             here = torch.from_numpy(rows)
             optimizer.zero_grad()
             out = method(Batch(here, x[here], y[here]), epoch)

@@ -362,7 +362,7 @@ def test_two_rounds(run: Any, tmp_path: Path) -> None:
         ({"data.size": 32}, "loaded already"),
         ({"net.act": nn.ReLU}, "unknown setting of net 'act'. There are: width"),
         ({"train.lr": float("nan")}, r"train\.lr must be a finite number, got nan"),
-        ({"corruption.rate": 0.3}, r"no kind of noise: --set corruption\.name=… \(uniform, uniform_bern"),
+        ({"corruption.rate": 0.3}, r"no kind of noise: --set corruption\.name=… \(uniform, "),
     ],
 )
 def test_settings_that_cannot_be(

@@ -130,7 +130,7 @@ def _train_epoch(work: Work, progress: Progress, saved_at: float) -> float:
         started = time.perf_counter()
         rate = learning_rate(plan, epoch, progress.step, len(batches))
         for group in work.optimizer.param_groups:
-            group["lr"] = rate * group.get("lr_scale", 1.0)
+            group["lr"] = group.get("lr_fixed", rate * group.get("lr_scale", 1.0))
         due = 0 < plan.save_seconds <= time.monotonic() - saved_at
         stop, due = train_step(work, progress, parts, inputs, due)
         progress.step += 1

@@ -46,7 +46,10 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
 
     if len(parts.validation):
         probs = probabilities(method, parts.train, machine, parts.validation, tick)
-        line["validation_accuracy"] = accuracy(probs, parts.labels[parts.validation])
+        found = accuracy(probs, parts.labels[parts.validation])
+        line["validation_accuracy"] = found
+        if found is not None:
+            method.validated(progress.epoch, found)
         stop_if_asked(work, progress)
     if parts.test is not None and parts.test_labels is not None:
         probs = probabilities(method, parts.test, machine, None, tick)

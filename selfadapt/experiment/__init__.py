@@ -127,6 +127,7 @@ def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Sho
         statistics = distributed.on_first(lambda: input_statistics(parts.train, show))
     method = build_method(experiment, data.labels, data.num_classes, data.inputs.shape, statistics)
     method.epochs = experiment.plan.epochs
+    _check_needs(method, experiment, parts)
     check_smallest_part(method, parts.train, experiment.plan.accumulate)
     for note in (*data.notes, *_notes(experiment, parts, method)):
         show({"note": note})
@@ -136,6 +137,25 @@ def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Sho
     outcome = train(method, parts, experiment.plan, run, machine, seed=experiment.seed, show=show)
     record.write_outcome(run, experiment, data, parts, method, machine, outcome, show)
     distributed.wait_for_everyone()
+
+
+def _check_needs(method: Method, experiment: Experiment, parts: Parts) -> None:
+    name = experiment.settings["method"]["name"]
+    if method.needs_validation and not len(parts.validation):
+        raise errors.BadInput(
+            f"method {name} chooses by accuracy on held-out noisy labels, and nothing is held out: "
+            "--set data.validation=0.1"
+        )
+    if method.needs_sgd and experiment.plan.optimizer != "sgd":
+        raise errors.BadInput(
+            f"method {name} has parameters whose rates are those of plain SGD: "
+            f"--set train.optimizer=sgd, not {experiment.plan.optimizer}"
+        )
+    if method.one_process and distributed.processes() > 1:
+        raise errors.BadInput(
+            f"method {name} pairs samples within a batch, so several processes would not compute "
+            "what one does: start it on one"
+        )
 
 
 def _refuse_other_labels(run: RunDir, data: LabelledData) -> None:

@@ -37,6 +37,9 @@ class Feed(Protocol):
 
 
 class Method(nn.Module, ABC):
+    needs_validation = False  # whether it chooses by accuracy on held-out noisy labels
+    one_process = False  # whether several processes would not compute what one does
+    needs_sgd = False  # whether its own parameters stand for rates of plain SGD
     epochs: int = 200  # how long the run will be; the engine sets both before the first step
     steps: int = 1  # optimiser steps in an epoch
 
@@ -66,12 +69,17 @@ class Method(nn.Module, ABC):
     def end_epoch(self, epoch: int, feed: Feed) -> None:
         """After the last step of an epoch."""
 
+    def validated(self, epoch: int, accuracy: float) -> None:
+        """Accuracy on the held-out part, with its labels as given, after an epoch. May be told
+        twice of the same epoch, if the run was cut off meanwhile."""
+
     def batches(self, epoch: int, feed: Feed) -> Sequence[Rows]:
         """Which rows, in what order: one array for each step. Asked for epoch 0 once more, before
         anything has begun, to count the steps."""
         return feed.batches(epoch)
 
     def param_groups(self) -> list[dict[str, Any]]:
+        """As for an optimiser; `lr_scale` multiplies the scheduled rate, `lr_fixed` replaces it."""
         return [{"params": [p for p in self.parameters() if p.requires_grad]}]
 
     def after_step(self) -> None:

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from selfadapt import losses
 from selfadapt.batch import Batch, StepLoss
-from selfadapt.errors import BadInput
+from selfadapt.methods._when import checked, epoch_of
 from selfadapt.methods.method import MakeNet, Method
 from selfadapt.targets import Targets
 
@@ -25,6 +24,8 @@ class SAT(Method):
       the paper's 60 of 200).
     momentum: α, what a belief keeps of itself at each step.
     reweight: weigh samples by w; false leaves the weights out (the paper's ablation).
+    average: kept is the paper's. Its ablation "without moving average" is not defined there; either
+      forgotten: t_i = α·e_y + (1-α)·p_i anew at each step; or frozen: t_i stays e_y.
     """
 
     def __init__(
@@ -36,21 +37,17 @@ class SAT(Method):
         start: int | float = 0.3,
         momentum: float = 0.9,
         reweight: bool = True,
+        average: Literal["kept", "forgotten", "frozen"] = "kept",
     ) -> None:
         super().__init__(make_net, labels, num_classes)
-        if not 0 <= start <= (1 if isinstance(start, float) else math.inf):
-            raise BadInput(
-                f"method.start is a number of epochs (60) or a share of them (0.3), got {start}"
-            )
-        self.start = start
+        self.start = checked("method.start", start)
         self.reweight = reweight
+        self.average = average
         self.targets = Targets(labels, num_classes, momentum)
 
     def first_move(self) -> int:
         """The epoch, counted from 0, in which beliefs begin to move."""
-        if isinstance(self.start, int):
-            return self.start
-        return round(self.start * self.epochs)
+        return epoch_of(self.start, self.epochs)
 
     def loss(self, batch: Batch, epoch: int) -> StepLoss:
         logits = self.net(batch.x)
@@ -58,9 +55,17 @@ class SAT(Method):
             values = losses.cross_entropy(logits, batch.y)
             return StepLoss(values, torch.ones_like(values), logits.detach())
         probs = losses.full_precision(logits).detach().softmax(dim=1)
-        targets = self.targets.update(batch.rows, probs, epoch)
+        targets = self._targets(batch, probs, epoch)
         values, weights = losses.self_adaptive(logits, targets, reweight=self.reweight)
         return StepLoss(values, weights, logits.detach())
+
+    def _targets(self, batch: Batch, probs: Tensor, epoch: int) -> Tensor:
+        if self.average == "kept":
+            return self.targets.update(batch.rows, probs, epoch)
+        given = losses.one_hot(batch.y, self.num_classes)
+        if self.average == "frozen":
+            return given
+        return self.targets.momentum * given + (1 - self.targets.momentum) * probs
 
     def beliefs(self) -> Tensor:
         return self.targets.table.float()
