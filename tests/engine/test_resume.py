@@ -123,8 +123,9 @@ def without_times(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    for name in ("labels.parquet", "signals.safetensors"):
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    assert (one / "labels.parquet").read_bytes() == (other / "labels.parquet").read_bytes()
+    signals = [folder / "signals.safetensors" for folder in (one, other)]  # not of every method
+    assert len({path.read_bytes() if path.exists() else None for path in signals}) == 1
     here, there = stand(one), stand(other)
     assert here is not None
     assert there is not None

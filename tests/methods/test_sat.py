@@ -8,31 +8,18 @@ import numpy as np
 import pytest
 import reference
 import torch
+from common import batch, no_net, reduced
 from torch import nn
 from torch.nn import functional as F
 
 from selfadapt import methods
-from selfadapt.batch import Batch, StepLoss
+from selfadapt.batch import Batch
 from selfadapt.errors import BadInput
 from selfadapt.methods.sat import SAT
 
 
-def no_net(num_outputs: int) -> nn.Module:
-    """Inputs are logits."""
-    return nn.Identity()
-
-
 def sat(labels=reference.Y, classes: int = 3, **knobs) -> SAT:
     return SAT(no_net, torch.as_tensor(np.asarray(labels)), classes, **knobs)
-
-
-def batch(z, rows, labels=reference.Y) -> Batch:
-    rows = torch.as_tensor(np.asarray(rows))
-    return Batch(rows, torch.as_tensor(z), torch.as_tensor(np.asarray(labels))[rows])
-
-
-def reduced(out: StepLoss) -> torch.Tensor:
-    return (out.weights * out.values).sum() / out.weights.sum()
 
 
 def test_golden_values() -> None:
@@ -161,3 +148,17 @@ def test_a_run_against_float64() -> None:
             assert loss.item() == pytest.approx(expected, abs=1e-5)
     assert np.abs(method.beliefs().numpy() - table).max() < 1e-5
     assert np.abs(method.net.weight.detach().numpy() - weight).max() < 1e-5
+
+
+def test_without_moving_average_in_both_readings() -> None:
+    """t = α·e_y + (1-α)·p at each step anew, or t = e_y; in neither is anything remembered."""
+    rows, p = [0, 1], reference.softmax(reference.Z)
+    given = reference.one_hot(reference.Y, 3)
+    for average, target in (("forgotten", 0.9 * given + 0.1 * p), ("frozen", given)):
+        method = sat(start=0, average=average)
+        expected, weights, _ = reference.sat_loss(reference.Z, target)
+        for epoch in range(3):
+            out = method(batch(reference.Z, rows), epoch)
+            assert reduced(out).item() == pytest.approx(expected, abs=1e-6)
+            assert out.weights.tolist() == pytest.approx(weights.tolist(), abs=1e-6)
+        assert torch.equal(method.beliefs(), torch.tensor(given, dtype=torch.float32))

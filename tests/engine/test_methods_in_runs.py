@@ -1,0 +1,99 @@
+"""Every method in a whole run: cut off and taken up again, and on several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import Starter, blobs
+from test_resume import assert_same_run
+
+import selfadapt
+from selfadapt import methods
+from selfadapt.engine.checkpoint import latest_checkpoint
+from selfadapt.errors import BadInput
+
+NAMES = list(methods.names())
+
+
+def settings_for(name: str, epochs: int) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "train.epochs": epochs,
+        "train.batch": 12,
+        "train.precision": "fp32",
+        "train.lr": 0.05,
+        "corruption.name": "uniform",
+        "net.width": 16,
+    }
+    if methods.resolve(name).needs_validation:
+        asked["data.validation"] = 0.2
+    knobs = {"truncated_gce": {"method.prune": 2, "method.every": 2}}
+    return asked | knobs.get(name, {})
+
+
+def train(folder: Path, name: str, epochs: int, show: Callable[..., None] | None = None) -> Path:
+    settings = settings_for(name, epochs) | {"train.save_seconds": 0.0001 if show else 1000.0}
+    selfadapt.fit(blobs(), out=folder, method=name, net="mlp", settings=settings, show=show)
+    return folder
+
+
+class CutOff(Exception):
+    pass
+
+
+def cut_off_at(epoch: int, step: int) -> Callable[[Mapping[str, Any]], None]:
+    def show(event: Mapping[str, Any]) -> None:
+        if (event.get("epoch"), event.get("step")) == (epoch, step):
+            raise CutOff
+
+    return show
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_cut_off_twice_ends_as_if_it_had_not_been(name: str, tmp_path: Path) -> None:
+    whole = train(tmp_path / "whole", name, 6)
+    for epoch, step in ((1, 3), (4, 5)):
+        with pytest.raises(CutOff):
+            train(tmp_path / "cut", name, 6, cut_off_at(epoch, step))
+    train(tmp_path / "cut", name, 6, lambda _: None)
+    assert_same_run(whole, tmp_path / "cut")
+
+
+def state(folder: Path) -> dict[str, np.ndarray]:
+    found = latest_checkpoint(folder / "checkpoints")
+    assert found is not None
+    return {key: value.numpy() for key, value in found.tensors.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_are_as_one(name: str, tmp_path: Path, processes: Starter) -> None:
+    if methods.resolve(name).one_process:
+        for member in processes.start_group(2, train, tmp_path / "2", name, 3):
+            with pytest.raises(AssertionError, match="start it on one"):
+                member.returned()
+        return
+    one = state(train(tmp_path / "1", name, 3))
+    processes.group(2, train, tmp_path / "2", name, 3)
+    two = state(tmp_path / "2")
+    assert one.keys() == two.keys()
+    for key, value in one.items():
+        np.testing.assert_allclose(two[key], value, rtol=0, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if methods.resolve(n).needs_validation])
+def test_a_method_that_chooses_needs_something_to_choose_by(name: str, tmp_path: Path) -> None:
+    settings = settings_for(name, 2) | {"data.validation": 0.0}
+    with pytest.raises(BadInput, match=r"nothing is held out: --set data\.validation=0\.1"):
+        selfadapt.fit(blobs(), out=tmp_path / "run", method=name, net="mlp", settings=settings)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if methods.resolve(n).needs_sgd])
+def test_a_method_with_rates_of_its_own_needs_plain_sgd(name: str, tmp_path: Path) -> None:
+    settings = settings_for(name, 2) | {"train.optimizer": "adam"}
+    with pytest.raises(BadInput, match=r"--set train\.optimizer=sgd, not adam"):
+        selfadapt.fit(blobs(), out=tmp_path / "run", method=name, net="mlp", settings=settings)
