@@ -13,6 +13,7 @@ class Batch:
     rows: Tensor  # [B] the samples' positions in the training set, always
     x: Tensor  # [B, ...] inputs
     y: Tensor  # [B] the labels as given
+    views: tuple[Tensor, ...] = ()  # the same samples, augmented anew, where a method asks for it
 
 
 class StepLoss(NamedTuple):

@@ -6,6 +6,8 @@
     labels.parquet    one line a training sample
     signals.safetensors   what was collected while training
     unreadable.csv    the files left out, and why, if there are any
+    handed.safetensors    what a later stage of its method needs, if it is one of several
+    stages/           the runs that came before, of a method of several stages
     result.json       its presence means: done
 
 Everything after training reads these files and nothing else.
@@ -57,6 +59,8 @@ class RunDir:
         self.labels_file = self.path / "labels.parquet"
         self.signals_file = self.path / "signals.safetensors"
         self.unreadable_file = self.path / "unreadable.csv"
+        self.handed_file = self.path / "handed.safetensors"
+        self.stages = self.path / "stages"
         self.result_file = self.path / "result.json"
         self.checkpoints = self.path / "checkpoints"
         self.lock_file = self.path / ".lock"
@@ -83,7 +87,9 @@ class RunDir:
     def _refuse_foreign(self) -> None:
         if self.status() != "new" or not self.path.is_dir():
             return
-        others = sorted(p.name for p in self.path.iterdir() if not p.name.startswith("."))
+        ours = {self.stages.name}  # of a run that was stopped before its last stage
+        names = {path.name for path in self.path.iterdir() if not path.name.startswith(".")}
+        others = sorted(names - ours)
         if others:
             raise BadInput(
                 f"{self.path} is not empty and not a run (it holds {others[0]!r}); "

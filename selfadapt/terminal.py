@@ -68,13 +68,16 @@ class RunView:
 
     def __init__(self, view: View, name: str) -> None:
         self.view = view
-        self.name = name
+        self.method = self.name = name
         self.task = view.bars.add_task(escape(name), total=None, text="waiting")
         self.said = time.monotonic()
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         if "note" in event:
             self.view.note(event["note"])
+        elif "stage" in event:
+            self.name = " · ".join(filter(None, (self.method, event["stage"])))
+            self.view.bars.update(self.task, description=escape(self.name), completed=0)
         elif "line" in event:
             self._line(event["line"], event["epochs"])
         elif "step" in event:

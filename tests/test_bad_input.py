@@ -49,7 +49,7 @@ def normalised_by_batch(num_outputs: int) -> nn.Module:
 
 
 NAMES = {  # what is given: what is said of it
-    "--method=satt": ("unknown method 'satt'", "Did you mean 'sat'?", "erm, sat"),
+    "--method=satt": ("unknown method 'satt'", "Did you mean 'sat'?", "erm, ", "sat, "),
     "--method=no:Such": ("method 'no:Such' cannot be imported", "No module named 'no'"),
     "--net=resnet19": ("unknown net 'resnet19'", "Did you mean 'resnet18'?", "small_cnn"),
     "--set=train.epoch=3": ("unknown setting of train 'epoch'", "Did you mean 'epochs'?"),

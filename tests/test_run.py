@@ -40,7 +40,14 @@ COLUMNS = [
 ]
 LINE = {
     *("epoch", "lr", "loss", "train_accuracy", "train_true_accuracy", "validation_accuracy"),
-    *("test_accuracy", "labels_changed", "labels_right", "seconds", "samples_per_second"),
+    *(
+        "validation_true_accuracy",
+        "test_accuracy",
+        "labels_changed",
+        "labels_right",
+        "seconds",
+        "samples_per_second",
+    ),
 }
 
 
@@ -60,7 +67,13 @@ def test_run_json(run: Any, data: LabelledData) -> None:
     assert about == run.about
     settings = about["settings"]
     assert settings["seed"] == 1
-    assert settings["method"] == {"name": "sat", "start": 2, "momentum": 0.7, "reweight": True}
+    assert settings["method"] == {
+        "name": "sat",
+        "start": 2,
+        "momentum": 0.7,
+        "reweight": True,
+        "average": "kept",
+    }
     assert settings["corruption"] == {"name": "uniform", "rate": 0.3}
     assert settings["train"]["optimizer"] == "sgd"
     assert about["command"] == sys.argv
@@ -105,7 +118,7 @@ def test_the_log(run: Any) -> None:
         assert line.keys() == LINE
         assert all(not isinstance(value, dict | list) for value in line.values())
         rates = [value for name, value in line.items() if "accuracy" in name or "labels" in name]
-        assert len(rates) == 6
+        assert len(rates) == 7
         assert all(0 <= rate <= 1 for rate in rates)
     assert lines[0]["lr"] == 0.1
     assert lines[4]["lr"] == pytest.approx(0.05)

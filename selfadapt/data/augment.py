@@ -1,5 +1,6 @@
-"""Augmentation of a whole batch at once. What happens to a row depends on (seed, epoch, row) only,
-so the same picture comes out whatever batch, worker or process it is in."""
+"""Augmentation of a whole batch at once. What happens to a row depends on (seed, epoch, row) and,
+where a sample is seen in several ways at once, on the number of the view; so the same picture comes
+out whatever batch, worker or process it is in."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from selfadapt.randomness import per_row
 
 
 def crop_and_flip(
-    images: Tensor, rows: NDArray[np.int64], seed: int, epoch: int, *, flip: bool
+    images: Tensor, rows: NDArray[np.int64], seed: int, epoch: int, view: int = 0, *, flip: bool
 ) -> Tensor:
     """Zero-padded random crops (an eighth of the side: 4 pixels of 32) and horizontal flips of
     images [B, H, W, C]."""
     _, height, width, _ = images.shape
     pad_y, pad_x = max(1, height // 8), max(1, width // 8)
-    draws = per_row(rows, 3, "augment", seed, epoch)
+    draws = per_row(rows, 3, "augment", seed, epoch, *([view] if view else []))
     top = torch.from_numpy((draws[:, 0] * (2 * pad_y + 1)).astype(np.int64))
     left = torch.from_numpy((draws[:, 1] * (2 * pad_x + 1)).astype(np.int64))
     across = torch.arange(width).expand(len(rows), width)

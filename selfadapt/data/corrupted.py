@@ -54,4 +54,6 @@ def with_image_noise(data: LabelledData, noise: ImageNoise, name: str) -> Labell
         for rows in np.split(np.arange(len(data)), range(_AT_ONCE, len(data), _AT_ONCE)):
             values[torch.from_numpy(rows)] = inputs.read(rows)[0]
         inputs = InMemory(values)
-    return replace(data, inputs=inputs, noisy_images=noise.chosen)
+    # labels stay as they are, and nobody has said that any is wrong
+    true = data.labels if data.true_labels is None else data.true_labels
+    return replace(data, inputs=inputs, true_labels=true, noisy_images=noise.chosen)

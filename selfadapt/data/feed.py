@@ -69,8 +69,11 @@ class Feed:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batches(self, epoch: int) -> list[Rows]:
-        return epoch_batches(self.rows, self.batch, self.seed, epoch)
+    def batches(
+        self, epoch: int, among: Rows | None = None, batch: int | None = None
+    ) -> list[Rows]:
+        rows = self.rows if among is None else among
+        return epoch_batches(rows, max(1, min(batch or self.batch, len(rows))), self.seed, epoch)
 
     def plain(self, rows: Rows) -> Tensor:
         """These rows' inputs as they are."""
@@ -83,16 +86,20 @@ class Feed:
             self.unreadable.update(failed)
             yield part, self._to_input(x)
 
-    def augmented(self, parts: Sequence[Rows], epoch: int) -> Iterator[tuple[Rows, Tensor]]:
-        """The inputs of each part, augmented as this epoch asks. Rows whose input cannot be read
-        are left out and remembered in `unreadable`: a part may be empty."""
+    def augmented(
+        self, parts: Sequence[Rows], epoch: int, views: int = 1
+    ) -> Iterator[tuple[Rows, tuple[Tensor, ...]]]:
+        """The inputs of each part, augmented as this epoch asks, as often as there are views. Rows
+        whose input cannot be read are left out and remembered in `unreadable`: a part may be
+        empty."""
         for part, (x, failed) in zip(parts, self._read(parts), strict=True):
             rows = part
             if failed:
                 self.unreadable.update(failed)
                 keep = ~np.isin(part, list(failed))
                 rows, x = part[keep], x[torch.from_numpy(keep)]
-            yield rows, self._to_input(self._augment(x, rows, epoch))
+            seen = (self._augment(x, rows, epoch, view) for view in range(views))
+            yield rows, tuple(map(self._to_input, seen))
 
     def _read(self, parts: Sequence[Rows]) -> Iterable[tuple[Tensor, dict[int, str]]]:
         if self.workers == 0:
@@ -104,13 +111,13 @@ class Feed:
             pin_memory=self.device.type == "cuda",
         )
 
-    def _augment(self, x: Tensor, rows: Rows, epoch: int) -> Tensor:
+    def _augment(self, x: Tensor, rows: Rows, epoch: int, view: int) -> Tensor:
         if self.augment == "none":
             return x
         flip = self.augment == "crop_flip"
         if x.dtype == torch.uint8:
-            return crop_and_flip(x, rows, self.seed, epoch, flip=flip)
-        moved = crop_and_flip(x.permute(0, 2, 3, 1), rows, self.seed, epoch, flip=flip)
+            return crop_and_flip(x, rows, self.seed, epoch, view, flip=flip)
+        moved = crop_and_flip(x.permute(0, 2, 3, 1), rows, self.seed, epoch, view, flip=flip)
         return moved.permute(0, 3, 1, 2)
 
     def _to_input(self, x: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ stop."""
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -120,12 +122,13 @@ def _train_epoch(work: Work, progress: Progress, saved_at: float) -> float:
     # whatever it draws must not depend on where a run was taken up again
     if progress.step == 0:
         work.machine.seed(key(work.seed, "epoch start", epoch))
-        method.start_epoch(epoch, feed)
+        with _counted(progress):
+            method.start_epoch(epoch, feed)
     work.machine.seed(key(work.seed, "batches", epoch))
     batches = method.batches(epoch, feed)
     todo = [cut(rows, plan.accumulate) for rows in batches[progress.step :]]
     mine = [distributed.my_part(torch.from_numpy(part)).numpy() for step in todo for part in step]
-    inputs = iter(feed.augmented(mine, epoch))
+    inputs = iter(feed.augmented(mine, epoch, method.views))
     for parts in todo:
         started = time.perf_counter()
         rate = learning_rate(plan, epoch, progress.step, len(batches))
@@ -144,6 +147,15 @@ def _train_epoch(work: Work, progress: Progress, saved_at: float) -> float:
         if stop:
             raise work.stop.interrupted(work.run)
     work.machine.seed(key(work.seed, "epoch end", epoch))
-    method.end_epoch(epoch, feed)
+    with _counted(progress):
+        method.end_epoch(epoch, feed)
     progress.ended = True
     return saved_at
+
+
+@contextmanager
+def _counted(progress: Progress) -> Iterator[None]:
+    """A method's own passes over the data are part of what it costs."""
+    started = time.perf_counter()
+    yield
+    progress.seconds += time.perf_counter() - started

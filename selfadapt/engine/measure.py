@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from selfadapt import distributed
 from selfadapt.engine.evaluate import accuracy, probabilities
@@ -13,7 +14,9 @@ from selfadapt.engine.resume import save, stop_if_asked
 from selfadapt.engine.schedule import learning_rate
 from selfadapt.engine.unreadable import share_unreadable_test
 from selfadapt.engine.work import Parts, Progress, Work
-from selfadapt.methods import Method
+from selfadapt.methods import Method, Validation
+
+_TINY = 1e-12
 
 
 def measure(work: Work, progress: Progress) -> dict[str, Any]:
@@ -29,6 +32,7 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
         "train_accuracy": _share(progress.right, progress.guessed),
         "train_true_accuracy": None,
         "validation_accuracy": None,
+        "validation_true_accuracy": None,
         "test_accuracy": None,
         "labels_changed": None,
         "labels_right": None,
@@ -46,15 +50,16 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
 
     if len(parts.validation):
         probs = probabilities(method, parts.train, machine, parts.validation, tick)
-        found = accuracy(probs, parts.labels[parts.validation])
-        line["validation_accuracy"] = found
-        if found is not None:
-            method.validated(progress.epoch, found)
+        line |= _validate(method, parts, progress.epoch, probs)
         stop_if_asked(work, progress)
     if parts.test is not None and parts.test_labels is not None:
         probs = probabilities(method, parts.test, machine, None, tick)
         line["test_accuracy"] = accuracy(probs, parts.test_labels)
         share_unreadable_test(work, progress)
+    if work.plan.curves:
+        probs = probabilities(method, parts.train, machine, None, tick)
+        line |= fitted_figures(probs, parts)
+        stop_if_asked(work, progress)
     line |= belief_figures(method, parts)
     progress.measuring += time.perf_counter() - started
     return line
@@ -62,6 +67,34 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
 
 def _share(right: int, of: int) -> float | None:
     return right / of if of else None
+
+
+def _validate(method: Method, parts: Parts, epoch: int, probs: Tensor) -> dict[str, Any]:
+    """Accuracy on the held-out part; the method is told too, of true labels only if it may look."""
+    rows, known = parts.validation, ~probs.isnan().any(dim=1)
+    found = accuracy(probs, parts.labels[rows])
+    if found is None:
+        return {}
+    true = None if parts.true_labels is None else accuracy(probs, parts.true_labels[rows])
+    given = torch.from_numpy(parts.labels[rows])[known, None]
+    loss = -probs[known].gather(1, given).clamp(min=_TINY).log().mean().item()
+    told = true if method.needs_true_labels else None
+    method.validated(epoch, Validation(found, loss, told))
+    return {"validation_accuracy": found, "validation_true_accuracy": true}
+
+
+def fitted_figures(probs: Tensor, parts: Parts) -> dict[str, float | None]:
+    """Of the training samples as they are, in evaluation mode: the share whose given label is
+    predicted; whose true one is; and the latter among the untouched and the corrupted ones."""
+    rows = parts.train.rows
+    figures = {"fitted": accuracy(probs, parts.labels[rows])}
+    if parts.true_labels is None or parts.corrupted is None:
+        return figures
+    true, corrupted = parts.true_labels[rows], parts.corrupted[rows]
+    figures["fitted_true"] = accuracy(probs, true)
+    for name, chosen in (("untouched", ~corrupted), ("corrupted", corrupted)):
+        figures[f"{name}_right"] = accuracy(probs[torch.from_numpy(chosen)], true[chosen])
+    return figures
 
 
 @torch.no_grad()

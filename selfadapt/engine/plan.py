@@ -30,6 +30,8 @@ class Plan:
     precision: fp32, or bf16 for the heavy arithmetic; auto is bf16 where the device is fast at it.
     compile: let torch compile the net: slow to begin, then faster on a GPU.
     workers: processes that decode, for sets too large for memory.
+    curves: after each epoch look at all training samples as they are, for the curves of a study:
+      how many are fitted, and how many are truly right among the untouched and the corrupted.
     save_seconds: how long until the next checkpoint; 0 is at the end of every epoch.
     trackers: tensorboard, wandb, mlflow: beside log.jsonl.
     """
@@ -49,6 +51,7 @@ class Plan:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     compile: bool = False
     workers: int = 2
+    curves: bool = False
     save_seconds: float = 30.0
     trackers: list[str] | None = None
 

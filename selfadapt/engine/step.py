@@ -30,7 +30,7 @@ def train_step(
     work: Work,
     progress: Progress,
     parts: list[Rows],
-    inputs: Iterator[tuple[Rows, Tensor]],
+    inputs: Iterator[tuple[Rows, tuple[Tensor, ...]]],
     due: bool,
 ) -> tuple[bool, bool]:
     """One optimiser step. Gradients of Σ w·v are gathered over all parts and processes, and only
@@ -104,12 +104,13 @@ def _enough_rows() -> Iterator[None]:
 
 
 def _backward(
-    work: Work, progress: Progress, read: tuple[Rows, Tensor], size: int, last: bool
+    work: Work, progress: Progress, read: tuple[Rows, tuple[Tensor, ...]], size: int, last: bool
 ) -> Tensor:
     """One part of a step: [Σ w·v, Σ w, samples, with logits, right, truly right] of this
     process."""
     rows = torch.from_numpy(read[0]).to(work.machine.device)
-    batch = Batch(rows, read[1], work.labels[rows])
+    x, *more = read[1]
+    batch = Batch(rows, x, work.labels[rows], tuple(more))
     synced = last or distributed.processes() == 1
     with nullcontext() if synced else work.wrapped.no_sync():  # type: ignore[operator]
         with work.machine.autocast(), _enough_rows():

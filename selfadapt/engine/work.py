@@ -35,6 +35,7 @@ class Parts:
     test: Feed | None
     test_labels: Rows | None
     test_ids: Sequence[str] | None = None  # of every row of the test part
+    corrupted: NDArray[np.bool_] | None = None  # rows whose label or image is known to be wrong
 
 
 @dataclass

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from selfadapt import corruption, distributed, errors, recipe, signatures
 from selfadapt import data as sources
 from selfadapt.data.corrupted import with_image_noise
@@ -19,7 +21,7 @@ from selfadapt.engine.fit import fit as train
 from selfadapt.engine.machine import Machine, this_machine
 from selfadapt.engine.step import check_smallest_part
 from selfadapt.engine.work import Parts, Show
-from selfadapt.experiment import record
+from selfadapt.experiment import record, stages
 from selfadapt.experiment.assembly import (
     Experiment,
     Net,
@@ -55,15 +57,31 @@ def fit(
     show: called with a dict now and then, for progress.
     """
     experiment = plan_experiment(data, method=method, net=net, seed=seed, settings=settings)
-    show = show or (lambda _: None)
     run = RunDir(out)
     machine = this_machine(experiment.plan.precision)
+    _carry_out(experiment, run, machine, show or (lambda _: None), before=None)
+    return Run(run, net=None if isinstance(experiment.net, str) else experiment.net)
+
+
+def _carry_out(
+    experiment: Experiment, run: RunDir, machine: Machine, show: Show, before: RunDir | None
+) -> None:
+    """The run and, first, its method's earlier stages. `before` is the stage it takes over from."""
     with _alone_in(run):
         if _is_done(run, experiment):
             show({"note": f"{run.path} is finished already; nothing to do"})
-        else:
-            _train_into(run, experiment, machine, show)
-    return Run(run, net=None if isinstance(experiment.net, str) else experiment.net)
+            return
+        trackers.check(experiment.plan.trackers)
+        experiment = replace(experiment, source=_loaded(experiment, show))
+
+        def carry_out(stage: Experiment, place: RunDir, after: RunDir | None) -> None:
+            show({"stage": place.path.name})
+            _carry_out(stage, place, machine, show, after)
+
+        last = stages.carry_out_all(experiment, run, carry_out)
+        if last is not None:
+            show({"stage": None})
+        _train_into(run, experiment, machine, show, last or before)
 
 
 @contextmanager
@@ -105,8 +123,9 @@ def _is_done(run: RunDir, experiment: Experiment) -> bool:
     return status == "done"
 
 
-def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Show) -> None:
-    trackers.check(experiment.plan.trackers)
+def _train_into(
+    run: RunDir, experiment: Experiment, machine: Machine, show: Show, before: RunDir | None
+) -> None:
     data = _with_noise(_loaded(experiment, show), experiment)
     status: Status = distributed.from_first(run.status())
     if status == "partial":
@@ -128,6 +147,10 @@ def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Sho
     method = build_method(experiment, data.labels, data.num_classes, data.inputs.shape, statistics)
     method.epochs = experiment.plan.epochs
     _check_needs(method, experiment, parts)
+    if method.needs_true_labels and data.true_labels is not None:
+        method.take_true_labels(torch.from_numpy(data.true_labels))
+    if before is not None:
+        method.take_over(stages.handed(before))
     check_smallest_part(method, parts.train, experiment.plan.accumulate)
     for note in (*data.notes, *_notes(experiment, parts, method)):
         show({"note": note})
@@ -141,6 +164,11 @@ def _train_into(run: RunDir, experiment: Experiment, machine: Machine, show: Sho
 
 def _check_needs(method: Method, experiment: Experiment, parts: Parts) -> None:
     name = experiment.settings["method"]["name"]
+    if method.needs_true_labels and parts.true_labels is None:
+        raise errors.BadInput(
+            f"method {name} was asked to look at true labels, and none are known here: name their "
+            "column in data.true, or leave that setting of the method out"
+        )
     if method.needs_validation and not len(parts.validation):
         raise errors.BadInput(
             f"method {name} chooses by accuracy on held-out noisy labels, and nothing is held out: "

@@ -198,10 +198,19 @@ def make_parts(
         ids=data.ids,
         validation=held,
         true_labels=data.true_labels,
+        corrupted=_corrupted(data),
         test=None if test is None else Feed(test.inputs, _readable(test), **shared),
         test_labels=None if test is None else test.labels[_readable(test)],
         test_ids=None if test is None else test.ids,
     )
+
+
+def _corrupted(data: LabelledData) -> NDArray[np.bool_] | None:
+    """Where nothing is known of true labels, and no image was changed, nothing is known."""
+    wrong = None if data.true_labels is None else data.labels != data.true_labels
+    if data.noisy_images is None:
+        return wrong
+    return data.noisy_images if wrong is None else wrong | data.noisy_images
 
 
 def _readable(data: LabelledData) -> Rows:

@@ -6,6 +6,7 @@ import functools
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +23,7 @@ from selfadapt.engine.evaluate import probabilities
 from selfadapt.engine.fit import Outcome
 from selfadapt.engine.machine import Machine, hardware
 from selfadapt.engine.work import Parts, Show
+from selfadapt.experiment import stages
 from selfadapt.experiment.assembly import Experiment, net_for
 from selfadapt.experiment.left_out import left_out, write_unreadable
 from selfadapt.labels_table import labels_table, to_bytes
@@ -133,6 +135,9 @@ def write_outcome(
         known = beliefs.cpu().numpy()[rows]
         weights = known.max(axis=1)
     unreadable = left_out(data, outcome.progress)
+    started = time.perf_counter()
+    handed = {name: t.cpu().contiguous() for name, t in method.hand_over(parts.train).items()}
+    outcome.progress.seconds += time.perf_counter() - started
 
     def write() -> None:
         table = labels_table(
@@ -152,8 +157,10 @@ def write_outcome(
         if outcome.signals is not None and bool(outcome.signals.visits.any()):
             averages = {name: value.cpu() for name, value in outcome.signals.averages().items()}
             write_atomically(run.signals_file, save(averages))
+        if handed:
+            write_atomically(run.handed_file, save(handed))
         write_unreadable(run, data, unreadable, show)
-        result = _result(run, experiment, data, parts, rows, known, outcome)
+        result = _result(run, experiment, data, parts, method, rows, known, outcome)
         counts = {f"unreadable_{part}": len(found) for part, found in unreadable.items()}
         run.write_json(run.result_file, result | counts)
 
@@ -165,6 +172,7 @@ def _result(
     experiment: Experiment,
     data: LabelledData,
     parts: Parts,
+    method: Method,
     rows: np.ndarray[Any, np.dtype[np.int64]],
     beliefs: np.ndarray[Any, np.dtype[np.float32]],
     outcome: Outcome,
@@ -174,6 +182,7 @@ def _result(
     chosen = best["validation_accuracy"] is not None
     believed = beliefs.argmax(axis=1)
     true = None if data.true_labels is None else data.true_labels[rows]
+    earlier = stages.results(run)
     return {
         "method": experiment.settings["method"]["name"],
         "seed": experiment.seed,
@@ -186,7 +195,13 @@ def _result(
         "labels_changed": float((believed != data.labels[rows]).mean()),
         "epochs": experiment.plan.epochs,
         "training": len(rows),
+        "had_true_labels": method.needs_true_labels,
         "seconds": progress.seconds + progress.measuring,
+        "training_seconds": progress.seconds,
+        "training_seconds_of_all_stages": sum(
+            [progress.seconds, *(stage["training_seconds"] for stage in earlier)]
+        ),
+        "stages": earlier,
         "samples_per_second": progress.samples / max(progress.seconds, 1e-9),
     }
 

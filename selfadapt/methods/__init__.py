@@ -11,9 +11,9 @@ from typing import Any
 from torch import Tensor
 
 from selfadapt import errors, signatures
-from selfadapt.methods.method import MakeNet, Method
+from selfadapt.methods.method import MakeNet, Method, Stage, Stages, Validation
 
-__all__ = ["Method", "build", "names", "resolve"]
+__all__ = ["Method", "Stage", "Stages", "Validation", "build", "names", "resolve", "stage_names"]
 
 
 def names() -> dict[str, str]:
@@ -23,9 +23,11 @@ def names() -> dict[str, str]:
 
 def resolve(name: str) -> type[Method]:
     """The method of that name; `package.module:Class` names somebody else's."""
-    if ":" in name:
+    file, _, of_file = name.partition(":")
+    if of_file:
+        place = f"{__name__}.{file}" if file in _files() else file
         try:
-            found: Any = pkgutil.resolve_name(name)
+            found: Any = pkgutil.resolve_name(f"{place}:{of_file}")
         except (ImportError, AttributeError, ValueError) as error:
             raise errors.BadInput(f"method {name!r} cannot be imported: {error}") from error
         if not (inspect.isclass(found) and issubclass(found, Method)):
@@ -34,15 +36,24 @@ def resolve(name: str) -> type[Method]:
         return theirs
     if name not in _files():
         raise errors.unknown("method", name, _files())
-    module = importlib.import_module(f"{__name__}.{name}")
-    ours = [
+    return _classes(name)[-1]
+
+
+def stage_names() -> list[str]:
+    """The runs that come before those of methods with several stages: "forward:Estimate", …"""
+    return [f"{name}:{cls.__name__}" for name in _files() for cls in _classes(name)[:-1]]
+
+
+def _classes(file: str) -> list[type[Method]]:
+    """A file's methods: its stages in order, and last the one that bears its name."""
+    module = importlib.import_module(f"{__name__}.{file}")
+    return [
         value
         for value in vars(module).values()
         if inspect.isclass(value)
         and issubclass(value, Method)
         and value.__module__ == module.__name__
     ]
-    return ours[0]
 
 
 def _files() -> list[str]:

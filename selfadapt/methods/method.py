@@ -13,8 +13,8 @@ are its settings, with the paper's values as defaults.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,46 @@ Rows = NDArray[np.int64]
 class Feed(Protocol):
     """What a method may ask of the data."""
 
-    def batches(self, epoch: int) -> list[Rows]:
-        """Every training row once, shuffled, cut into one array a step."""
+    @property
+    def rows(self) -> Rows:
+        """The rows that train, in order."""
+
+    def batches(
+        self, epoch: int, among: Rows | None = None, batch: int | None = None
+    ) -> list[Rows]:
+        """Every training row once, or every one of `among`, shuffled, cut into one array a
+        step."""
 
     def plain(self, rows: Rows) -> Tensor:
         """Inputs as they are, for a pass in evaluation mode."""
 
 
+class Validation(NamedTuple):
+    """What the held-out part says of the net after an epoch."""
+
+    accuracy: float  # on its labels as given
+    loss: float  # mean of -log p_y, on its labels as given
+    true_accuracy: float | None = None  # only for a method that asked for true labels
+
+
+class Stage(NamedTuple):
+    """A run that must be finished before another begins, on the same data with the same noise."""
+
+    name: str  # its directory is RUN/stages/NAME
+    method: str  # a class of the method's own file: "forward:Estimate"
+    knobs: Mapping[str, Any] = {}  # its settings under `method`
+    train: Mapping[str, Any] = {}  # where its settings under `train` differ from the run's
+
+
+# Yields the stages in order; is sent each one's result.json; returns the name of the stage that
+# the run takes over from, None for the last.
+Stages = Generator[Stage, Mapping[str, Any], str | None]
+
+
 class Method(nn.Module, ABC):
     needs_validation = False  # whether it chooses by accuracy on held-out noisy labels
+    needs_true_labels = False  # whether it was asked to look at them: every table says so
+    views = 1  # how many augmented copies of a sample it trains on at each step
     one_process = False  # whether several processes would not compute what one does
     needs_sgd = False  # whether its own parameters stand for rates of plain SGD
     epochs: int = 200  # how long the run will be; the engine sets both before the first step
@@ -69,14 +100,32 @@ class Method(nn.Module, ABC):
     def end_epoch(self, epoch: int, feed: Feed) -> None:
         """After the last step of an epoch."""
 
-    def validated(self, epoch: int, accuracy: float) -> None:
-        """Accuracy on the held-out part, with its labels as given, after an epoch. May be told
-        twice of the same epoch, if the run was cut off meanwhile."""
+    def validated(self, epoch: int, found: Validation) -> None:
+        """After an epoch, if a part is held out. May be told twice of the same epoch, if the run
+        was cut off meanwhile."""
 
     def batches(self, epoch: int, feed: Feed) -> Sequence[Rows]:
         """Which rows, in what order: one array for each step. Asked for epoch 0 once more, before
         anything has begun, to count the steps."""
         return feed.batches(epoch)
+
+    @classmethod
+    def stages(cls, knobs: Mapping[str, Any], train: Mapping[str, Any]) -> Stages:
+        """Runs that come before this one, each in a directory of its own. `knobs` and `train` are
+        this run's settings, with all defaults."""
+        yield from ()
+        return None
+
+    def hand_over(self, feed: Feed) -> dict[str, Tensor]:
+        """After the last epoch: what a later stage needs to know."""
+        return {}
+
+    def take_over(self, handed: Mapping[str, Tensor]) -> None:
+        """Before the first step: what the stage before this run handed over. What is kept of it
+        must be a buffer; without a stage before it, a method must still make sense."""
+
+    def take_true_labels(self, true: Tensor) -> None:
+        """Before the first step, if it `needs_true_labels`: [N], in row order."""
 
     def param_groups(self) -> list[dict[str, Any]]:
         """As for an optimiser; `lr_scale` multiplies the scheduled rate, `lr_fixed` replaces it."""

@@ -11,7 +11,7 @@ from selfadapt import losses
 from selfadapt.batch import Batch, StepLoss
 from selfadapt.errors import BadInput
 from selfadapt.methods._when import checked, epoch_of
-from selfadapt.methods.method import Feed, MakeNet, Method
+from selfadapt.methods.method import Feed, MakeNet, Method, Validation
 
 
 class TruncatedGCE(Method):
@@ -64,9 +64,9 @@ class TruncatedGCE(Method):
         values = self.keep[batch.rows] * (values - (1 - self.k**self.q) / self.q)
         return StepLoss(values, torch.ones_like(values), logits.detach())
 
-    def validated(self, epoch: int, accuracy: float) -> None:
-        if accuracy > self.best_accuracy:
-            self.best_accuracy.fill_(accuracy)
+    def validated(self, epoch: int, found: Validation) -> None:
+        if found.accuracy > self.best_accuracy:
+            self.best_accuracy.fill_(found.accuracy)
             self.best.load_state_dict(self.net.state_dict())
 
     @torch.no_grad()

@@ -91,7 +91,7 @@ def test_an_image_is_the_same_whoever_reads_it_and_when(name: str) -> None:
     for epoch in (0, 1):
         parts = streamed.batches(epoch)
         pairs = zip(streamed.augmented(parts, epoch), at_once.augmented(parts, epoch), strict=True)
-        for (rows_a, x_a), (rows_b, x_b) in pairs:
+        for (rows_a, (x_a,)), (rows_b, (x_b,)) in pairs:
             assert (rows_a == rows_b).all()
             assert torch.equal(x_a, x_b)
 

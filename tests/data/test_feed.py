@@ -87,7 +87,7 @@ def some_bytes(n: int = 48, size: int = 8) -> torch.Tensor:
 
 
 def everything(feed: Feed, epoch: int) -> list[tuple[list[int], torch.Tensor]]:
-    return [(rows.tolist(), x) for rows, x in feed.augmented(feed.batches(epoch), epoch)]
+    return [(rows.tolist(), x) for rows, (x,) in feed.augmented(feed.batches(epoch), epoch)]
 
 
 def test_images_reach_the_net_channels_last_between_0_and_1() -> None:

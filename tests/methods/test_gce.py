@@ -13,6 +13,7 @@ from selfadapt import methods
 from selfadapt.data import InMemory
 from selfadapt.data.feed import Feed
 from selfadapt.errors import BadInput
+from selfadapt.methods import Validation
 
 
 def test_golden_value() -> None:
@@ -76,7 +77,7 @@ def test_what_is_pruned_and_when() -> None:
     method, feed, _ = truncated(PROBS, [0, 0, 0, 1])
     method.start_epoch(3, feed)
     assert method.keep.all(), "nothing was validated yet"
-    method.validated(0, 0.5)
+    method.validated(0, Validation(0.5, 1.0))
     for epoch in (0, 1, 2, 4, 6):
         method.start_epoch(epoch, feed)
         assert method.keep.all(), epoch
@@ -86,14 +87,14 @@ def test_what_is_pruned_and_when() -> None:
 
 def test_the_best_net_prunes_and_samples_come_back() -> None:
     method, feed, _ = truncated(PROBS, [0, 0, 0, 1])
-    method.validated(0, 0.6)
+    method.validated(0, Validation(0.6, 1.0))
     with torch.no_grad():
         method.net.logits.copy_(method.net.logits.flip(1))
-    method.validated(1, 0.5)  # worse: the first stays the best
-    method.validated(2, 0.6)  # as good: the first of equals stays
+    method.validated(1, Validation(0.5, 1.0))  # worse: the first stays the best
+    method.validated(2, Validation(0.6, 1.0))  # as good: the first of equals stays
     method.start_epoch(3, feed)
     assert method.keep.tolist() == [True, False, False, False]
-    method.validated(4, 0.7)
+    method.validated(4, Validation(0.7, 1.0))
     method.start_epoch(5, feed)
     assert method.keep.tolist() == [False, False, True, True]
 
@@ -101,7 +102,7 @@ def test_the_best_net_prunes_and_samples_come_back() -> None:
 def test_the_loss_of_those_that_stay() -> None:
     """v·(L_q(p_y) - L_q(k)), L_q(.5) = 0.54918256 at q = .7; the mean is over all of the batch."""
     method, feed, x = truncated(PROBS, [0, 0, 0, 1])
-    method.validated(0, 0.6)
+    method.validated(0, Validation(0.6, 1.0))
     method.start_epoch(3, feed)
     out = method(batch(x, np.arange(4), [0, 0, 0, 1]), 3)
     assert out.values.tolist() == pytest.approx(
