@@ -17,7 +17,8 @@ from selfadapt.errors import UnknownName
 from selfadapt.methods import Method
 
 N, CLASSES, WIDTH, EPOCHS = 120, 3, 6, 12
-every_method = pytest.mark.parametrize("name", list(methods.names()))
+ALL = [*methods.names(), *methods.stage_names()]
+every_method = pytest.mark.parametrize("name", ALL)
 
 
 def toy(n: int = N, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -51,7 +52,8 @@ def train(method: Method, x: Tensor, y: Tensor, epochs: range) -> None:
             torch.manual_seed(1000 * epoch + step)
             here = torch.from_numpy(rows)
             optimizer.zero_grad()
-            out = method(Batch(here, x[here], y[here]), epoch)
+            more = tuple(x[here] for _ in range(method.views - 1))
+            out = method(Batch(here, x[here], y[here], more), epoch)
             ((out.weights * out.values).sum() / out.weights.sum()).backward()
             optimizer.step()
             method.after_step()
@@ -61,7 +63,7 @@ def train(method: Method, x: Tensor, y: Tensor, epochs: range) -> None:
 @pytest.fixture(scope="module")
 def trained() -> dict[str, Method]:
     found = {}
-    for name in methods.names():
+    for name in ALL:
         x, y = toy()
         found[name] = build(name, y)
         train(found[name], x, y, range(EPOCHS))
@@ -82,7 +84,8 @@ def test_loss_is_finite_and_its_gradient_reaches_the_net(name: str, epoch: int) 
     method = build(name, y)
     rows = torch.arange(16)
     method.start_epoch(epoch, Feed(InMemory(x), np.arange(N)))
-    out = method(Batch(rows, x[rows], y[rows]), epoch)
+    more = tuple(x[rows] for _ in range(method.views - 1))
+    out = method(Batch(rows, x[rows], y[rows], more), epoch)
     assert out.values.shape == out.weights.shape == (16,)
     assert torch.isfinite(out.values).all()
     assert (out.weights >= 0).all()

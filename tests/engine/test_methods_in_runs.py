@@ -40,6 +40,10 @@ def train(folder: Path, name: str, epochs: int, show: Callable[..., None] | None
     return folder
 
 
+def stages_of(run: Path) -> list[Path]:
+    return sorted((run / "stages").iterdir()) if (run / "stages").exists() else []
+
+
 class CutOff(Exception):
     pass
 
@@ -60,6 +64,8 @@ def test_a_run_cut_off_twice_ends_as_if_it_had_not_been(name: str, tmp_path: Pat
             train(tmp_path / "cut", name, 6, cut_off_at(epoch, step))
     train(tmp_path / "cut", name, 6, lambda _: None)
     assert_same_run(whole, tmp_path / "cut")
+    for stage in stages_of(whole):
+        assert_same_run(stage, tmp_path / "cut" / "stages" / stage.name)
 
 
 def state(folder: Path) -> dict[str, np.ndarray]:
