@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,14 @@ def _shards(folder: Path, part: str) -> list[Path]:
     """train.parquet, train-00000-of-00002.parquet, …; in data/ as on the Hugging Face hub."""
     here = sorted(folder.glob(f"{part}*.parquet"))
     return here or sorted((folder / "data").glob(f"{part}*.parquet"))
+
+
+def read_as_on_hub(folder: Path, wanted: Wanted) -> Found | None:
+    """A named set in Parquet, as the Hugging Face hub has it; its columns may hold other labels."""
+    for each in (folder, folder / "plain_text"):
+        if shards := _shards(each, "train"):
+            return replace(read_shards(each, shards, wanted), name=folder.name)
+    return None
 
 
 def read_shards(folder: Path, shards: list[Path], wanted: Wanted) -> Found:

@@ -60,8 +60,10 @@ def _text(source: str, wanted: Wanted) -> Found:
         raise BadInput("the name of the data is empty: give a path or a name")
     path = Path(source).expanduser()
     if (reader := find(source)) is not None:
-        wanted.refuse_columns(source)
-        return _noted(reader(wanted), source)
+        found = None if wanted.root is None else folder.read_as_on_hub(wanted.root / source, wanted)
+        if found is None:
+            wanted.refuse_columns(source)
+        return _noted(found or reader(wanted), source)
     if _is_there(path) or path.suffix or len(path.parts) > 1:
         return _path(path, wanted)
     raise unknown("data source, and no such file or folder:", source, [*names(), "hf:OWNER/NAME"])

@@ -13,7 +13,7 @@ import pyarrow as pa
 from selfadapt.data.part import Wanted
 from selfadapt.errors import BadInput
 
-LABELS = ("label", "labels", "y", "target", "class", "given")
+LABELS = ("label", "labels", "y", "target", "class", "given", "fine_label")
 
 
 @dataclass(frozen=True)

@@ -205,6 +205,27 @@ def test_shards_with_a_test_part_that_has_only_true_labels(tmp_path: Path, photo
     assert apart.test.labels.tolist() == [1, 0, 0, 1]
 
 
+@pytest.mark.parametrize("below", ["", "plain_text", "data"])
+def test_a_named_set_as_the_hub_has_it_with_labels_that_people_gave(
+    tmp_path: Path, photos, below: str
+):
+    true = [0, 1] * 10
+    folder = tmp_path / "root" / "cifar10" / below
+    folder.mkdir(parents=True)
+    given = hub_table(photos, true, human=[1, *true[1:]])
+    pq.write_table(given, folder / "train-00000-of-00001.parquet")
+    pq.write_table(hub_table(photos[:4], true[:4]), folder / "test-00000-of-00001.parquet")
+    data = load("cifar10", root=tmp_path / "root", label="human", true="label", limit=15)
+    assert data.name == "cifar10"
+    assert data.labels.tolist() == [1, *true[1:15]]
+    assert data.true_labels is not None
+    assert data.true_labels.tolist() == true[:15]
+    assert data.test is not None
+    assert data.test.labels.tolist() == true[:4]
+    again = load("cifar10", root=tmp_path / "root")
+    assert again.labels.tolist() == true
+
+
 def test_parquet_of_plain_bytes_and_an_empty_one(tmp_path: Path, photos):
     contents = [photo.read_bytes() for photo in photos]
     contents[3], contents[4] = b"", None
