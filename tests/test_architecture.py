@@ -24,10 +24,11 @@ TIERS = [
     "losses attacks corruption selective targets",
     "adaptive_loss nets data methods",
     "rundir recipe labels_table",
+    "study",
     "engine",
     "experiment",
     "tables audit",
-    "report review",
+    "reproduce report review",
     "integrations hand_over catalogue terminal demo cli __main__",
 ]
 TIER = {room: number for number, tier in enumerate(TIERS) for room in tier.split()}
