@@ -21,7 +21,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from selfadapt.errors import BadInput, DamagedFile, RunInUse
 
@@ -29,18 +29,25 @@ Status = Literal["new", "partial", "done"]
 _held: set[Path] = set()  # by this process: to itself a lock of the system would be granted again
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside, sync, rename: a reader never sees half a file."""
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into, that is there under its name once it is written to the end: beside,
+    synced, renamed. A reader never sees half of it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with beside.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def sync_directory(path: Path) -> None:

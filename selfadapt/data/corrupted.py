@@ -1,15 +1,20 @@
-"""Images some of which are corrupted as they are read."""
+"""Data with corrupted labels, or with images some of which are corrupted as they are read."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
+from selfadapt import corruption
 from selfadapt.corruption import ImageNoise
 from selfadapt.data.labelled import InMemory, Inputs, LabelledData, Rows
 from selfadapt.errors import BadInput
+from selfadapt.randomness import key
 
 _AT_ONCE = 4096
 
@@ -57,3 +62,17 @@ def with_image_noise(data: LabelledData, noise: ImageNoise, name: str) -> Labell
     # labels stay as they are, and nobody has said that any is wrong
     true = data.labels if data.true_labels is None else data.true_labels
     return replace(data, inputs=inputs, true_labels=true, noisy_images=noise.chosen)
+
+
+def with_noise(
+    data: LabelledData, name: str, seed: int, settings: Mapping[str, Any]
+) -> LabelledData:
+    """What a run of this seed trains on. The whole training part is corrupted before a validation
+    part is split off; the test part never."""
+    if name == "none":
+        return data
+    corrupt, drawn = corruption.resolve(name), key("corruption", seed)
+    if not corruption.changes_labels(corrupt):
+        return with_image_noise(data, corrupt(len(data), drawn, **settings), name)
+    more = {"inputs": data.inputs} if "inputs" in inspect.signature(corrupt).parameters else {}
+    return data.with_labels(corrupt(data.labels, data.num_classes, drawn, **more, **settings))

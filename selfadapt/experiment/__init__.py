@@ -3,7 +3,6 @@ writes what the run directory is to hold."""
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import torch
 
 from selfadapt import corruption, distributed, errors, recipe, signatures
 from selfadapt import data as sources
-from selfadapt.data.corrupted import with_image_noise
+from selfadapt.data.corrupted import with_noise
 from selfadapt.data.labelled import LabelledData
 from selfadapt.engine import trackers
 from selfadapt.engine.fit import fit as train
@@ -32,7 +31,6 @@ from selfadapt.experiment.assembly import (
 from selfadapt.experiment.run import Run, open_run
 from selfadapt.experiment.statistics import input_statistics
 from selfadapt.methods import Method
-from selfadapt.randomness import key
 from selfadapt.rundir import RunDir, Status
 
 __all__ = ["Run", "fit", "open_run"]
@@ -212,18 +210,8 @@ def _loaded(experiment: Experiment, show: Show) -> LabelledData:
 
 
 def _with_noise(data: LabelledData, experiment: Experiment) -> LabelledData:
-    """The whole training part is corrupted before a validation part is split off; the test part
-    never."""
     settings = dict(experiment.settings["corruption"])
-    name = settings.pop("name")
-    if name == "none":
-        return data
-    corrupt, seed = corruption.resolve(name), key("corruption", experiment.seed)
-    if not corruption.changes_labels(corrupt):
-        return with_image_noise(data, corrupt(len(data), seed, **settings), name)
-    if "inputs" in inspect.signature(corrupt).parameters:
-        settings["inputs"] = data.inputs
-    return data.with_labels(corrupt(data.labels, data.num_classes, seed, **settings))
+    return with_noise(data, settings.pop("name"), experiment.seed, settings)
 
 
 def _notes(experiment: Experiment, parts: Parts, method: Method) -> list[str]:
