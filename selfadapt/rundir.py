@@ -108,8 +108,9 @@ class RunDir:
         if self.status() == "new":
             self.lock_file.unlink(missing_ok=True)
             if made:
-                with suppress(OSError):  # something of somebody else's is in it by now
-                    self.path.rmdir()
+                for path in (self.stages, self.path):
+                    with suppress(OSError):  # not there, or something is in it by now
+                        path.rmdir()
 
     @contextmanager
     def lock(self) -> Iterator[None]:

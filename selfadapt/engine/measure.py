@@ -50,7 +50,9 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
 
     if len(parts.validation):
         probs = probabilities(method, parts.train, machine, parts.validation, tick)
-        line |= _validate(method, parts, progress.epoch, probs)
+        if _tell(method, parts, progress.epoch, probs):
+            probs = probabilities(method, parts.train, machine, parts.validation, tick)
+        line |= _held_out_figures(parts, probs)
         stop_if_asked(work, progress)
     if parts.test is not None and parts.test_labels is not None:
         probs = probabilities(method, parts.test, machine, None, tick)
@@ -69,17 +71,25 @@ def _share(right: int, of: int) -> float | None:
     return right / of if of else None
 
 
-def _validate(method: Method, parts: Parts, epoch: int, probs: Tensor) -> dict[str, Any]:
-    """Accuracy on the held-out part; the method is told too, of true labels only if it may look."""
+def _tell(method: Method, parts: Parts, epoch: int, probs: Tensor) -> bool:
+    """Tell the method how it did on the held-out part, of true labels only if it may look. Whether
+    it predicts otherwise from now on."""
     rows, known = parts.validation, ~probs.isnan().any(dim=1)
     found = accuracy(probs, parts.labels[rows])
     if found is None:
-        return {}
-    true = None if parts.true_labels is None else accuracy(probs, parts.true_labels[rows])
+        return False
     given = torch.from_numpy(parts.labels[rows])[known, None]
     loss = -probs[known].gather(1, given).clamp(min=_TINY).log().mean().item()
-    told = true if method.needs_true_labels else None
-    method.validated(epoch, Validation(found, loss, told))
+    told = None
+    if method.needs_true_labels and parts.true_labels is not None:
+        told = accuracy(probs, parts.true_labels[rows])
+    return bool(method.validated(epoch, Validation(found, loss, told)))
+
+
+def _held_out_figures(parts: Parts, probs: Tensor) -> dict[str, float | None]:
+    rows = parts.validation
+    true = None if parts.true_labels is None else accuracy(probs, parts.true_labels[rows])
+    found = accuracy(probs, parts.labels[rows])
     return {"validation_accuracy": found, "validation_true_accuracy": true}
 
 

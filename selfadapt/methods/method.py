@@ -33,6 +33,10 @@ class Feed(Protocol):
     def rows(self) -> Rows:
         """The rows that train, in order."""
 
+    @property
+    def unreadable(self) -> Mapping[int, str]:
+        """Rows whose inputs were found to be unreadable, and why."""
+
     def batches(
         self, epoch: int, among: Rows | None = None, batch: int | None = None
     ) -> list[Rows]:
@@ -100,9 +104,10 @@ class Method(nn.Module, ABC):
     def end_epoch(self, epoch: int, feed: Feed) -> None:
         """After the last step of an epoch."""
 
-    def validated(self, epoch: int, found: Validation) -> None:
+    def validated(self, epoch: int, found: Validation) -> bool | None:
         """After an epoch, if a part is held out. May be told twice of the same epoch, if the run
-        was cut off meanwhile."""
+        was cut off meanwhile. True where it has changed predictions: they are measured again."""
+        return None
 
     def batches(self, epoch: int, feed: Feed) -> Sequence[Rows]:
         """Which rows, in what order: one array for each step. Asked for epoch 0 once more, before

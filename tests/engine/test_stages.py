@@ -170,6 +170,60 @@ def test_the_views_of_a_sample_are_augmented_apart(tmp_path: Path) -> None:
         assert not torch.equal(other, batch.x)
 
 
+class ComesBack(Method):
+    """Predicts one class for ever in the end, having been told how it did."""
+
+    def __init__(self, make_net: Any, labels: Tensor, num_classes: int):
+        super().__init__(make_net, labels, num_classes)
+        self.register_buffer("told", torch.zeros(()))
+        self.register_buffer("over", torch.zeros((), dtype=torch.bool))
+
+    def loss(self, batch: Batch, epoch: int) -> StepLoss:
+        values = losses.cross_entropy(self.net(batch.x), batch.y)
+        return StepLoss(values, torch.ones_like(values))
+
+    def predict(self, x: Tensor) -> Tensor:
+        always = torch.tensor([[1.0, 0.0, 0.0]]).repeat(len(x), 1)
+        return always if bool(self.over) else super().predict(x)
+
+    def validated(self, epoch: int, found: Validation) -> bool:
+        self.told.fill_(found.accuracy)
+        self.over |= epoch == self.epochs - 1
+        return bool(self.over)
+
+
+def test_predictions_that_validation_has_changed_are_measured_again(tmp_path: Path) -> None:
+    settings = SETTINGS | {"data.validation": 0.2, "corruption.name": "none"}
+    name = f"{__name__}:ComesBack"
+    run = selfadapt.fit(blobs(), out=tmp_path / "a", method=name, net="mlp", settings=settings)
+    table, (first, last) = run.labels, run.log
+    given = np.array(table["given"].to_pylist())
+    held = np.array(table["part"].to_pylist()) == "validation"
+    assert last["validation_accuracy"] == pytest.approx((given[held] == 0).mean())
+    assert first["validation_accuracy"] > last["validation_accuracy"]
+    assert run.method().told.item() > last["validation_accuracy"]
+
+
+def test_a_stage_that_cannot_begin_leaves_no_trace(tmp_path: Path) -> None:
+    class NeedsMore(Counter):
+        @classmethod
+        def stages(cls, knobs: Mapping[str, Any], train: Mapping[str, Any]) -> Stages:
+            yield Stage("peeks", f"{__name__}:Peeks")
+            return None
+
+    module.NeedsMore = NeedsMore  # type: ignore[attr-defined]
+    settings = {"train.epochs": 2}
+    with pytest.raises(BadInput, match="none are known here"):
+        selfadapt.fit(
+            blobs(),
+            out=tmp_path / "run",
+            method=f"{__name__}:NeedsMore",
+            net="mlp",
+            settings=settings,
+        )
+    assert not (tmp_path / "run").exists()
+
+
 class Peeks(Method):
     """Looks at the true labels, by name."""
 
