@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from selfadapt import methods as methods
     from selfadapt.adaptive_loss import SelfAdaptiveLoss as SelfAdaptiveLoss
     from selfadapt.adaptive_loss import with_rows as with_rows
+    from selfadapt.data import corrupt as corrupt
     from selfadapt.data import load as load
     from selfadapt.experiment import fit as fit
     from selfadapt.experiment import open_run as open_run
+    from selfadapt.hand_over import save as save
     from selfadapt.targets import Targets as Targets
 
 __version__ = "0.1.0"
@@ -22,11 +24,13 @@ __version__ = "0.1.0"
 _HOMES = {
     "SelfAdaptiveLoss": "selfadapt.adaptive_loss",
     "Targets": "selfadapt.targets",
+    "corrupt": "selfadapt.data",
     "fit": "selfadapt.experiment",
     "load": "selfadapt.data",
     "losses": "selfadapt.losses",
     "methods": "selfadapt.methods",
     "open_run": "selfadapt.experiment",
+    "save": "selfadapt.hand_over",
     "with_rows": "selfadapt.adaptive_loss",
 }
 

@@ -172,6 +172,46 @@ def predict(run: Path, data: str, /, *, to: Path, set: Sets = None) -> None:
     screen.print(written, markup=False)
 
 
+@app.command
+def corrupt(
+    data: str,
+    /,
+    *,
+    to: Path,
+    seed: int = 1,
+    set: Sets = None,
+    data_root: Path | None = None,
+) -> None:
+    """Write DATA with corrupted labels or images, the true labels beside them, as a set of its own.
+
+    `selfadapt fit` on it sees what it would see on DATA with the same corruption and seed.
+
+    Example: selfadapt corrupt digits --to noisy.npz --set corruption.name=uniform
+
+    Parameters
+    ----------
+    data
+        What to corrupt: anything `selfadapt fit` takes. Its test part stays as it is.
+    to
+        An .npz file; or a folder, into which colour images of any number go as Parquet.
+    seed
+        Of the noise.
+    set
+        A setting of the tables corruption and data, such as corruption.rate=0.2.
+    data_root
+        Where named sets lie, in their published layouts.
+    """
+    from selfadapt import hand_over, recipe, terminal
+
+    settings = recipe.parse(set or [])
+    if data_root is not None:
+        settings["data.root"] = str(data_root)
+    screen = terminal.console()
+    with terminal.View(screen) as view:
+        written = hand_over.write_corrupted(data, to, seed, settings, view.run("corrupt"))
+    screen.print(written, markup=False)
+
+
 @app.command(name="list")
 def list_names() -> None:
     """List the methods, data sources, nets and corruptions there are, with their settings.

@@ -1,8 +1,9 @@
-"""Files to carry away: corrected labels, and predictions for other data."""
+"""Files to carry away: corrected labels, predictions for other data, and whole sets."""
 
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from selfadapt import corruption, recipe, signatures
+from selfadapt.data import corrupt, load
 from selfadapt.data.earlier_run import original, read_labels
+from selfadapt.data.labelled import LabelledData
+from selfadapt.data.part import Progress
+from selfadapt.data.save import check_parquet, write_npz, write_parquet
 from selfadapt.errors import BadInput
 from selfadapt.labels_table import class_values, to_bytes
-from selfadapt.rundir import RunDir, write_atomically
+from selfadapt.rundir import RunDir, whole_file, write_atomically
 
 if TYPE_CHECKING:
     from selfadapt.engine.work import Show
@@ -81,6 +87,73 @@ def write_predictions(
     _write(table, to)
     left_out = f"; {unknown.sum()} could not be read and are empty" if unknown.any() else ""
     return f"{len(table):,} predictions written to {to}{left_out}"
+
+
+def write_corrupted(
+    source: str, to: Path, seed: int, settings: Mapping[str, Any], show: Show
+) -> str:
+    """A set as a run with these settings and this seed would see it."""
+    asked = recipe.nest(settings)
+    for table in ("net", "method", "train"):
+        if asked[table]:
+            raise BadInput(
+                f"{table}.{next(iter(asked[table]))} is a setting of a run; here only those of "
+                "data and corruption count"
+            )
+    if "name" not in asked["corruption"]:
+        kinds = ", ".join(kind for kind in corruption.names() if kind != "none")
+        raise BadInput(f"no kind of noise is given: --set corruption.name=… ({kinds})")
+    _check_set_target(to)
+
+    def progress(done: int, total: int, what: str) -> None:
+        show(_event(what, done, total))
+
+    reading = signatures.bind(load, "data", asked["data"], skip=("progress",))
+    before = load(source, **reading, progress=progress)
+    noisy = corrupt(before, asked["corruption"].pop("name"), seed=seed, **asked["corruption"])
+    save(noisy, to, progress)
+    changed = int((noisy.labels != before.labels).sum())
+    told = f"{changed:,} labels changed ({changed / len(noisy):.2%})"
+    if noisy.noisy_images is not None:
+        told = f"{noisy.noisy_images.sum():,} images changed"
+    return f"{len(noisy):,} samples, {told}, written to {to}"
+
+
+def save(data: LabelledData, to: str | os.PathLike[str], progress: Progress | None = None) -> None:
+    """Write a set so that `load` and `fit` read the same again: labels, true labels, whose label or
+    image was changed, inputs, ids, classes and the test part.
+
+    to: an .npz file; or a folder, into which images of any number go as Parquet.
+    """
+    place = Path(to)
+    _check_set_target(place)
+    if place.suffix == ".npz":
+        with whole_file(place) as file:
+            write_npz(data, file)
+        return
+    parts = {"train.parquet": data} | ({} if data.test is None else {"test.parquet": data.test})
+    for part in parts.values():
+        check_parquet(part)
+    place.mkdir(exist_ok=True)
+    for name, part in parts.items():
+        with whole_file(place / name) as file:
+            write_parquet(part, file, progress)
+    if data.test is None:
+        (place / "test.parquet").unlink(missing_ok=True)  # of the set that was here before
+
+
+def _check_set_target(to: Path) -> None:
+    if to.suffix not in (".npz", ""):
+        raise BadInput(f"a set is written to an .npz file or to a folder, not to {str(to)!r}")
+    if not to.parent.is_dir():
+        raise BadInput(f"there is no folder {str(to.parent)!r} to write {to.name} into")
+    if to.suffix and to.is_dir():
+        raise BadInput(f"{str(to)!r} is a folder; name a file to write")
+    if not to.suffix and to.is_file():
+        raise BadInput(f"{str(to)!r} is a file; name a folder, or a file that ends in .npz")
+    here = [path.name for path in to.iterdir()] if to.is_dir() else []
+    if others := sorted({*here} - {"train.parquet", "test.parquet"}):
+        raise BadInput(f"the folder {str(to)!r} holds other things ({others[0]}): name a new one")
 
 
 def _event(what: str, done: int, total: int) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from selfadapt import corruption, signatures
 from selfadapt.data import earlier_run
 from selfadapt.data.build import build, check_settings
+from selfadapt.data.corrupted import with_noise
 from selfadapt.data.images import IN_MEMORY, ImageFiles, check_quarantine
 from selfadapt.data.labelled import InMemory, Inputs, LabelledData, Rows
 from selfadapt.data.part import Progress, Wanted
@@ -25,6 +27,7 @@ __all__ = [
     "LabelledData",
     "Rows",
     "check_quarantine",
+    "corrupt",
     "load",
 ]
 
@@ -74,6 +77,20 @@ def load(
         | {"limit": limit, "size": size, "root": place},
     )
     return build(found, beside, test, limit, size, progress, again)
+
+
+def corrupt(source: Any, name: str, *, seed: int = 1, **settings: Any) -> LabelledData:
+    """What a run of this seed with `corruption.name` sees: the labels or images of the training
+    part are corrupted, the present labels known as the true ones, the test part as it was.
+
+    source: anything `load` takes, or what it returned.
+    name, settings: of a corruption, as `selfadapt list` shows them: "uniform", rate=0.4.
+    """
+    data = load(source)
+    bound = signatures.bind(corruption.resolve(name), "corruption", settings)
+    told = [name, *(f"{key}={value}" for key, value in bound.items()), f"seed {seed}"]
+    noisy = with_noise(data, name, seed, bound)
+    return replace(noisy, notes=(*noisy.notes, f"corrupted: {', '.join(told)}"))
 
 
 def _refuse_settings(source: Any, given: Mapping[str, Any]) -> None:

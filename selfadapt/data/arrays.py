@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfadapt.data import labels
+from selfadapt.data import kept, labels
+from selfadapt.data.kept import Kept
 from selfadapt.data.part import Found, Part, Wanted, nearest, numbered, row_ids
 from selfadapt.errors import BadInput
 
@@ -40,15 +42,31 @@ def open_npz(path: Path) -> dict[str, NDArray[Any]]:
 def read_arrays(
     arrays: Mapping[str, Any], wanted: Wanted, name: str = "arrays", where: str = "arrays"
 ) -> Found:
-    """Keys: x, y; perhaps x_test, y_test, ids, classes, and what `wanted` names instead."""
+    """Keys: x, y; perhaps x_test, y_test, ids, classes, and what `wanted` names instead; of a saved
+    set those that it says itself."""
+    about = _kept(arrays, where)
     keys = {"x": wanted.path or "x", "y": wanted.label or "y", "ids": wanted.id or "ids"}
     _check_keys((keys["x"], keys["y"], wanted.id, wanted.true), arrays, where)
     train = _part(arrays[keys["x"]], arrays[keys["y"]], where)
     train = _with_ids(train, arrays.get(keys["ids"]), keys["ids"], where)
-    if wanted.true is not None:
-        true = labels.clean(_plain(arrays[wanted.true]), f"{where}, {wanted.true}")
-        train = Part(train.x, train.y, train.ids, train.id_name, _as_many(true, train, where))
-    return Found(name, train, _test(arrays, train, where), _classes(arrays, where))
+    if (true := wanted.true or about.true) is not None:
+        given = labels.clean(_plain(arrays[true]), f"{where}, {true}")
+        train = replace(train, true=_as_many(given, train, where))
+    if about.noisy_images is not None:
+        train = replace(train, noisy_images=_plain(arrays[about.noisy_images]).astype(bool))
+    if about.id_name is not None and wanted.id is None:
+        train = replace(train, id_name=about.id_name)
+    train = replace(train, features=about.features)
+    test, classes = _test(arrays, train, where), _classes(arrays, where)
+    return Found(name, train, test, classes, about.notes, about.augment)
+
+
+def _kept(arrays: Mapping[str, Any], where: str) -> Kept:
+    if kept.NAME not in arrays:
+        return Kept()
+    about = kept.from_text(str(_plain(arrays[kept.NAME])), where)
+    _check_keys((about.true, about.noisy_images), arrays, where)
+    return about
 
 
 def unlabelled(path: Path, wanted: Wanted) -> Part:

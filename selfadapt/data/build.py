@@ -54,7 +54,7 @@ def build(
     classes = found.classes or ()
     labels.check_several(found.train.y, classes, limit)
     labels.check_ids(found.train, found.name)
-    side = _side(found.train, size)
+    side = _side(found.train, size or found.size)
     data = _opened(found.name, found.train, classes, side, progress, "training")
     if found.test is not None:
         opened = _opened(found.name, found.test, classes, side, progress, "test")
@@ -78,13 +78,18 @@ def _numbered(found: Found) -> Found:
         true = labels.to_numbers(labels.alike(true, train.y, classes), classes, "true labels")
     if test is not None:
         test_y = labels.to_numbers(labels.alike(test.y, train.y, classes), classes, "the test part")
-        labels.check_seen(y, test_y, classes)
+        labels.check_seen(y if true is None else np.union1d(y, true), test_y, classes)
         test = replace(test, y=test_y, true=None)
     train = replace(train, y=y, true=true)
     return replace(found, train=train, test=test, classes=classes, notes=notes)
 
 
 def _hold_out(found: Found, share: float) -> Found:
+    if share and found.train.noisy_images is not None:
+        raise BadInput(
+            f"{found.name} has corrupted images and no test part, and what would be held out of it "
+            "would be corrupted too: name a test set, data.test=PATH, or data.test=0 for none"
+        )
     stay, held = split.hold_out(found.train.y, share)
     count = f"{len(held):,} of {len(found.train):,} samples"
     if share == 0:
@@ -136,9 +141,9 @@ def _opened(
         inputs = InMemory(as_tensor(part.x, side))
     notes = check_quarantine(bad, len(part), part.ids, what)
     true = None if part.true is None else part.true.astype(np.int64)
-    ids = tuple(part.ids)
+    ids, noisy = tuple(part.ids), part.noisy_images
     return LabelledData(
-        name, inputs, part.y, classes, ids, part.id_name, true, quarantined=bad, notes=notes
+        name, inputs, part.y, classes, ids, part.id_name, true, noisy, quarantined=bad, notes=notes
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from selfadapt.data import features, labels
 from selfadapt.data.images import EXTENSIONS
-from selfadapt.data.part import Encoded, Part, Wanted, nearest, row_ids
+from selfadapt.data.part import Encoded, Found, Part, Wanted, nearest, row_ids
 from selfadapt.data.table import LABELS, Table, usual_label
 from selfadapt.errors import BadInput, unknown
 
@@ -22,14 +22,22 @@ IMAGES = (
 )
 
 
-def part(table: Table, wanted: Wanted) -> tuple[Part, tuple[str, ...] | None, tuple[str, ...]]:
-    """The samples, the class names its label column declares, and what to tell about it."""
+def found(name: str, table: Table, wanted: Wanted) -> Found:
+    """The training part, with the class names that its label column declares."""
     _check_rows(table)
-    label = _label_column(table, wanted)
-    given = _labels(table, label)
-    true = None if wanted.true is None else _labels(table, _known(table, wanted.true))
-    samples_only, notes = unlabelled(table, wanted)
-    return replace(samples_only, y=given, true=true), table.classes.get(label), notes
+    kept, label = table.kept, _label_column(table, wanted)
+    wanted = replace(wanted, true=wanted.true or kept.true)
+    train, notes = unlabelled(table, wanted)
+    train = replace(train, y=_labels(table, label))
+    if wanted.true is not None:
+        train = replace(train, true=_labels(table, _known(table, wanted.true)))
+    if kept.noisy_images is not None:
+        column = table.rows[_known(table, kept.noisy_images)]
+        train = replace(train, noisy_images=np.array(column.to_pylist(), bool))
+    if kept.id_name is not None and wanted.id is None:
+        train = replace(train, id_name=kept.id_name)
+    notes, classes = (*kept.notes, *notes), table.classes.get(label)
+    return Found(name, train, None, classes, notes, kept.augment, size=kept.size)
 
 
 def unlabelled(table: Table, wanted: Wanted) -> tuple[Part, tuple[str, ...]]:

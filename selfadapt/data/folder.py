@@ -46,13 +46,12 @@ def read_as_on_hub(folder: Path, wanted: Wanted) -> Found | None:
 
 
 def read_shards(folder: Path, shards: list[Path], wanted: Wanted) -> Found:
-    train, classes, notes = columns.part(table.read(shards, wanted), wanted)
+    found = columns.found(folder.name, table.read(shards, wanted), wanted)
     for name in TEST_NAMES:
-        if not (others := _shards(folder, name)):
-            continue
-        test = columns.test_part(table.read(others, wanted), wanted, train)
-        return Found(folder.name, train, test, classes, notes)
-    return Found(folder.name, train, None, classes, notes)
+        if others := _shards(folder, name):
+            rows = table.read(others, wanted)
+            return replace(found, test=columns.test_part(rows, wanted, found.train))
+    return found
 
 
 def read_tree(folder: Path) -> Found:

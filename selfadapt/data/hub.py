@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,12 @@ def read(name: str, wanted: Wanted) -> Found:
     first = next(iter(splits))
     train_name = "train" if "train" in splits else first
     test_name = next((each for each in TEST_NAMES if each in splits and each != train_name), None)
-    train, classes, notes = columns.part(_table(splits[train_name], name, wanted), wanted)
-    test = None
-    if test_name is not None:
-        rows = _table(splits[test_name], f"{name} ({test_name})", wanted)
-        test = columns.test_part(rows, wanted, train)
-    return Found(name.rsplit("/", 1)[-1], train, test, classes, notes)
+    table_of_train = _table(splits[train_name], name, wanted)
+    found = columns.found(name.rsplit("/", 1)[-1], table_of_train, wanted)
+    if test_name is None:
+        return found
+    rows = _table(splits[test_name], f"{name} ({test_name})", wanted)
+    return replace(found, test=columns.test_part(rows, wanted, found.train))
 
 
 def _splits(name: str) -> Mapping[str, Any]:

@@ -46,6 +46,7 @@ class Part:
     id_name: str = "row"
     true: NDArray[Any] | None = None
     features: tuple[str, ...] | None = None  # the columns that x was read from
+    noisy_images: NDArray[np.bool_] | None = None  # as in LabelledData
 
     def __len__(self) -> int:
         return len(self.y)
@@ -54,8 +55,9 @@ class Part:
         chosen = rows.tolist()
         x = [self.x[i] for i in chosen] if isinstance(self.x, list) else self.x[rows]
         true = None if self.true is None else self.true[rows]
+        noisy = None if self.noisy_images is None else self.noisy_images[rows]
         ids = [self.ids[i] for i in chosen]
-        return replace(self, x=x, y=self.y[rows], ids=ids, true=true)
+        return replace(self, x=x, y=self.y[rows], ids=ids, true=true, noisy_images=noisy)
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Found:
     notes: tuple[str, ...] = ()
     augment: Augment = "crop_flip"  # as in LabelledData
     by_class: bool = False  # rows stand class by class, so the first few are no sample of all
+    size: int | None = None  # the side that a saved set's images were scaled to
 
 
 def row_ids(count: int) -> list[str]:

@@ -102,8 +102,7 @@ def _existing(path: Path, wanted: Wanted) -> Found:
     if path.suffix.lower() == ".npz":
         return arrays.read_npz(path, wanted)
     if path.suffix.lower() in (".csv", ".parquet"):
-        part, classes, notes = columns.part(table.read([path], wanted), wanted)
-        return Found(path.stem, part, None, classes, notes)
+        return columns.found(path.stem, table.read([path], wanted), wanted)
     raise BadInput(f"{path}: cannot read this kind of file. Give .csv, .parquet or .npz.")
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from selfadapt.data import kept
+from selfadapt.data.kept import Kept
 from selfadapt.data.part import Wanted
 from selfadapt.errors import BadInput
 
@@ -24,6 +26,7 @@ class Table:
     where: str
     folder: Path  # what the paths in it are relative to
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns that declare any
+    kept: Kept = field(default_factory=Kept)
 
 
 def usual_label(names: Sequence[str], wanted: Wanted) -> str | None:
@@ -87,9 +90,13 @@ def _read_parquet(paths: Sequence[Path], wanted: Wanted) -> Table:
         rows = pa.concat_tables(tables)
     except pa.ArrowInvalid as error:
         raise BadInput(f"The parts of {paths[0]} have different columns: {error}") from None
-    return Table(
-        rows, str(paths[0]), wanted.root or paths[0].parent, _declared(rows.schema.metadata or {})
-    )
+    metadata, folder = rows.schema.metadata or {}, wanted.root or paths[0].parent
+    return Table(rows, str(paths[0]), folder, _declared(metadata), _kept(metadata, paths[0]))
+
+
+def _kept(metadata: dict[bytes, bytes], path: Path) -> Kept:
+    text = metadata.get(kept.NAME.encode())
+    return Kept() if text is None else kept.from_text(text.decode(errors="replace"), str(path))
 
 
 def _declared(metadata: dict[bytes, bytes]) -> dict[str, tuple[str, ...]]:
