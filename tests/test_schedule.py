@@ -44,6 +44,23 @@ def test_milestones() -> None:
     assert [learning_rate(halved, epoch, 0, 1) for epoch in range(3)] == [1.0, 0.5, 0.25]
 
 
+def test_linear() -> None:
+    """Co-teaching: constant for 80 epochs of 200, then α·(200 - e) / (200 - 80)."""
+    plan = Plan(epochs=200, lr=1e-3, optimizer="adam", schedule="linear", milestones=[80])
+    rates = [learning_rate(plan, epoch, 3, 10) for epoch in range(200)]
+    assert rates[:81] == [1e-3] * 81
+    assert rates[80:] == pytest.approx([1e-3 * (200 - e) / 120 for e in range(80, 200)])
+    assert rates[-1] > 0
+
+
+def test_restarts() -> None:
+    """ELR on CIFAR-10: a cosine of ten epochs, again and again; the last cycle may be shorter."""
+    plan = Plan(epochs=34, lr=0.02, schedule="restarts", milestones=[10, 20, 30])
+    rates = [learning_rate(plan, epoch, 3, 10) for epoch in range(34)]
+    assert rates[:30] == pytest.approx([reference.cosine(0.02, e % 10, 10) for e in range(30)])
+    assert rates[30:] == pytest.approx([reference.cosine(0.02, e, 4) for e in range(4)])
+
+
 def test_constant() -> None:
     plan = Plan(epochs=10, optimizer="adam", schedule="constant")
     assert {learning_rate(plan, e, s, 4) for e in range(10) for s in range(4)} == {1e-3}
@@ -108,6 +125,7 @@ def test_settings_that_cannot_be(setting: str, value: float) -> None:
         Plan(**{setting: value})
 
 
-def test_milestones_must_be_given() -> None:
-    with pytest.raises(BadInput, match=r"train\.milestones"):
-        Plan(schedule="milestones")
+@pytest.mark.parametrize("schedule", ["milestones", "restarts", "linear"])
+def test_milestones_must_be_given(schedule) -> None:
+    with pytest.raises(BadInput, match=rf"schedule={schedule} needs train\.milestones"):
+        Plan(schedule=schedule)

@@ -20,8 +20,9 @@ class Plan:
     lr: the largest learning rate; none is 0.1 for sgd, 0.001 for adam.
     momentum: of sgd.
     weight_decay: how strongly weights are drawn to zero.
-    schedule: how the rate falls: cosine (set once an epoch), cosine_step (at each step), milestones
-      or constant.
+    schedule: how the rate falls: cosine (set once an epoch), cosine_step (at each step), restarts
+      (a cosine from one milestone to the next), milestones, linear (to zero, from the first
+      milestone on) or constant.
     milestones: epochs at which the rate is multiplied by gamma, such as [75, 90].
     gamma: see milestones.
     warmup: epochs of linear rise from a thousandth of the rate.
@@ -42,7 +43,9 @@ class Plan:
     lr: float | None = None
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    schedule: Literal["cosine", "cosine_step", "milestones", "constant"] = "cosine"
+    schedule: Literal["cosine", "cosine_step", "restarts", "milestones", "linear", "constant"] = (
+        "cosine"
+    )
     milestones: list[int] | None = None
     gamma: float = 0.1
     warmup: float = 0.0
@@ -71,8 +74,9 @@ class Plan:
             raise BadInput(f"train.accumulate={self.accumulate} exceeds train.batch={self.batch}")
         if self.clip is not None:
             self._positive("clip", self.clip)
-        if self.schedule == "milestones" and not self.milestones:
-            raise BadInput("train.schedule=milestones needs train.milestones, such as [75, 90]")
+        if self.schedule in ("milestones", "restarts", "linear") and not self.milestones:
+            told = f"train.schedule={self.schedule} needs train.milestones, such as [75, 90]"
+            raise BadInput(told)
 
     def _at_least(self, name: str, least: float) -> None:
         value = getattr(self, name)

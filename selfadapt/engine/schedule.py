@@ -19,6 +19,23 @@ def learning_rate(plan: Plan, epoch: int, step: int, steps: int) -> float:
     if plan.schedule == "milestones":
         passed = sum(epoch >= milestone for milestone in plan.milestones or ())
         return plan.rate * plan.gamma**passed
+    if plan.schedule == "linear":
+        start = (plan.milestones or [0])[0]
+        return plan.rate * min(1.0, (plan.epochs - epoch) / max(plan.epochs - start, 1))
+    if plan.schedule == "restarts":
+        return plan.rate * _cosine(_share_of_cycle(plan, epoch))
     at = now if plan.schedule == "cosine_step" else epoch
     done = max(0.0, at - plan.warmup) / max(plan.epochs - plan.warmup, 1e-9)
-    return 0.5 * plan.rate * (1 + math.cos(math.pi * done))
+    return plan.rate * _cosine(done)
+
+
+def _cosine(done: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _share_of_cycle(plan: Plan, epoch: int) -> float:
+    """How much of the time between two milestones, or the ends of the run, has passed."""
+    ends = [0, *sorted(plan.milestones or ()), plan.epochs]
+    begun = max(end for end in ends if end <= epoch)
+    until = min((end for end in ends if end > epoch), default=plan.epochs)
+    return (epoch - begun) / max(until - begun, 1)
