@@ -81,7 +81,7 @@ VALUES = {
     "--set=train.accumulate=999": ("train.accumulate=999 exceeds train.batch=256",),
     "--set=train.accumulate=0": ("train.accumulate must be at least 1", "got 0"),
     "--set=train.schedule=milestones": ("train.schedule=milestones needs train.milestones",),
-    "--set=train.schedule=linear": ("train.schedule must be one of cosine, ", "got 'linear'"),
+    "--set=train.schedule=step": ("train.schedule must be one of cosine, ", "got 'step'"),
     "--set=train.optimizer=adamw": ("must be one of sgd, adam", "Did you mean 'adam'"),
     "--set=train.precision=fp8": ("one of auto, fp32, bf16; got 'fp8'. Did you mean 'fp32'",),
     "--set=net.width=1000000000000": ("net 'mlp' does not fit in memory with net.width=1000",),
