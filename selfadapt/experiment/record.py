@@ -189,6 +189,7 @@ def _result(
         "accuracy": log[-1]["test_accuracy"],
         "accuracy_best_validation": best["test_accuracy"] if chosen else None,
         "best_epoch": best["epoch"] if chosen else None,
+        "best_validation_accuracy": best["validation_accuracy"],
         "validation_accuracy": log[-1]["validation_accuracy"],
         "error_rate": _error_rate(parts),
         "labels_right": None if true is None else float((believed == true).mean()),

@@ -30,7 +30,10 @@ def settings_for(name: str, epochs: int) -> dict[str, Any]:
     }
     if methods.resolve(name).needs_validation:
         asked["data.validation"] = 0.2
-    knobs = {"truncated_gce": {"method.prune": 2, "method.every": 2}}
+    knobs = {
+        "truncated_gce": {"method.prune": 2, "method.every": 2},
+        "self_filter": {"method.ramp": 2, "method.decay": 0.8},
+    }
     return asked | knobs.get(name, {})
 
 
@@ -48,20 +51,28 @@ class CutOff(Exception):
     pass
 
 
-def cut_off_at(epoch: int, step: int) -> Callable[[Mapping[str, Any]], None]:
+def cut_off_at(stage: str | None, epoch: int, step: int) -> Callable[[Mapping[str, Any]], None]:
+    now: list[str | None] = [None]
+
     def show(event: Mapping[str, Any]) -> None:
-        if (event.get("epoch"), event.get("step")) == (epoch, step):
+        now[0] = event.get("stage", now[0])
+        if (now[0], event.get("epoch"), event.get("step")) == (stage, epoch, step):
             raise CutOff
 
     return show
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_cut_off_twice_ends_as_if_it_had_not_been(name: str, tmp_path: Path) -> None:
+def test_cut_off_twice_in_each_stage_a_run_ends_as_if_it_had_not_been(
+    name: str, tmp_path: Path
+) -> None:
     whole = train(tmp_path / "whole", name, 6)
-    for epoch, step in ((1, 3), (4, 5)):
-        with pytest.raises(CutOff):
-            train(tmp_path / "cut", name, 6, cut_off_at(epoch, step))
+    result = selfadapt.open_run(whole).result
+    stages = [(stage["stage"], stage["epochs"]) for stage in result["stages"]]
+    for stage, epochs in [*stages, (None, 6)]:
+        for epoch, step in ((1, 3), (epochs - 2, 5)):
+            with pytest.raises(CutOff):
+                train(tmp_path / "cut", name, 6, cut_off_at(stage, epoch, step))
     train(tmp_path / "cut", name, 6, lambda _: None)
     assert_same_run(whole, tmp_path / "cut")
     for stage in stages_of(whole):
