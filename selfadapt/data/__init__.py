@@ -90,7 +90,9 @@ def corrupt(source: Any, name: str, *, seed: int = 1, **settings: Any) -> Labell
     bound = signatures.bind(corruption.resolve(name), "corruption", settings)
     told = [name, *(f"{key}={value}" for key, value in bound.items()), f"seed {seed}"]
     noisy = with_noise(data, name, seed, bound)
-    return replace(noisy, notes=(*noisy.notes, f"corrupted: {', '.join(told)}"))
+    if noisy is data:
+        return data
+    return replace(noisy, corrupted=(*noisy.corrupted, ", ".join(told)))
 
 
 def _refuse_settings(source: Any, given: Mapping[str, Any]) -> None:

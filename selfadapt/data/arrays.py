@@ -58,7 +58,7 @@ def read_arrays(
         train = replace(train, id_name=about.id_name)
     train = replace(train, features=about.features)
     test, classes = _test(arrays, train, where), _classes(arrays, where)
-    return Found(name, train, test, classes, about.notes, about.augment)
+    return Found(name, train, test, classes, augment=about.augment, corrupted=about.corrupted)
 
 
 def _kept(arrays: Mapping[str, Any], where: str) -> Kept:

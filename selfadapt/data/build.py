@@ -63,7 +63,9 @@ def build(
     notes = (*found.notes, *data.notes, *(data.test.notes if data.test else ()))
     held_out = len(data.test) if all_in_one and data.test is not None else 0
     data = replace(data, features=found.train.features, held_out=held_out)
-    return replace(data, augment=found.augment, source=source, notes=notes)
+    notes += tuple(f"corrupted when it was saved: {noise}" for noise in found.corrupted)
+    data = replace(data, augment=found.augment, corrupted=found.corrupted)
+    return replace(data, source=source, notes=notes)
 
 
 def _numbered(found: Found) -> Found:

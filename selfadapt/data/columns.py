@@ -36,8 +36,15 @@ def found(name: str, table: Table, wanted: Wanted) -> Found:
         train = replace(train, noisy_images=np.array(column.to_pylist(), bool))
     if kept.id_name is not None and wanted.id is None:
         train = replace(train, id_name=kept.id_name)
-    notes, classes = (*kept.notes, *notes), table.classes.get(label)
-    return Found(name, train, None, classes, notes, kept.augment, size=kept.size)
+    return Found(
+        name,
+        train,
+        classes=table.classes.get(label),
+        notes=notes,
+        augment=kept.augment,
+        size=kept.size,
+        corrupted=kept.corrupted,
+    )
 
 
 def unlabelled(table: Table, wanted: Wanted) -> tuple[Part, tuple[str, ...]]:

@@ -22,7 +22,7 @@ class Kept:
     augment: Augment = "crop_flip"
     features: tuple[str, ...] | None = None
     size: int | None = None  # the side that images were scaled to
-    notes: tuple[str, ...] = ()
+    corrupted: tuple[str, ...] = ()  # as in LabelledData
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)
@@ -33,7 +33,7 @@ def from_text(text: str, where: str) -> Kept:
         found = json.loads(text)
         features = found.pop("features")
         kept = Kept(
-            **{**found, "notes": tuple(found["notes"])},
+            **{**found, "corrupted": tuple(found["corrupted"])},
             features=None if features is None else tuple(features),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -78,6 +78,7 @@ class LabelledData:
     true_labels: NDArray[np.int64] | None = None
     noisy_images: NDArray[np.bool_] | None = None  # whose pixels a corruption has changed
     test: LabelledData | None = None
+    corrupted: tuple[str, ...] = ()  # by what noise of ours, in order: "uniform, rate=0.4, seed 1"
     quarantined: Mapping[int, str] = field(default_factory=dict)
     augment: Augment = (
         "crop_flip"  # what suits these pictures when nobody says: digits must not flip

@@ -72,6 +72,7 @@ class Found:
     augment: Augment = "crop_flip"  # as in LabelledData
     by_class: bool = False  # rows stand class by class, so the first few are no sample of all
     size: int | None = None  # the side that a saved set's images were scaled to
+    corrupted: tuple[str, ...] = ()  # as in LabelledData
 
 
 def row_ids(count: int) -> list[str]:

@@ -128,7 +128,7 @@ def _about(data: LabelledData) -> Kept:
         augment=data.augment,
         features=data.features,
         size=_side(data.inputs),
-        notes=data.notes,
+        corrupted=data.corrupted,
     )
 
 

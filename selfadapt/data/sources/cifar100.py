@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from selfadapt.data import cifar
 from selfadapt.data.part import Found, Wanted
+from selfadapt.data.sources import Size
+
+SIZE = Size(50_000, 10_000, (3, 32, 32), 100)
 
 
 def read(wanted: Wanted) -> Found:

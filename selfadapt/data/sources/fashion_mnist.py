@@ -13,6 +13,7 @@ from pathlib import Path
 from selfadapt.data import idx
 from selfadapt.data.fetch import cache, fetch
 from selfadapt.data.part import Found, Wanted
+from selfadapt.data.sources import Size
 from selfadapt.errors import BadInput
 
 ADDRESS = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"
@@ -27,6 +28,8 @@ CLASSES = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
     *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 )
+
+SIZE = Size(60_000, 10_000, (1, 28, 28), 10)
 
 
 def read(wanted: Wanted) -> Found:

@@ -12,7 +12,10 @@ from pathlib import Path
 
 from selfadapt.data.folder import read_tree
 from selfadapt.data.part import Found, Wanted
+from selfadapt.data.sources import Size
 from selfadapt.errors import BadInput
+
+SIZE = Size(1_281_167, 50_000, (3, 224, 224), 1_000)
 
 
 def read(wanted: Wanted) -> Found:
