@@ -93,12 +93,13 @@ def test_two_processes_are_as_one(name: str, tmp_path: Path, processes: Starter)
             with pytest.raises(AssertionError, match="start it on one"):
                 member.returned()
         return
-    one = state(train(tmp_path / "1", name, 3))
+    whole = train(tmp_path / "1", name, 3)
     processes.group(2, train, tmp_path / "2", name, 3)
-    two = state(tmp_path / "2")
-    assert one.keys() == two.keys()
-    for key, value in one.items():
-        np.testing.assert_allclose(two[key], value, rtol=0, atol=1e-5, err_msg=key)
+    for run in (whole, *stages_of(whole)):
+        one, two = state(run), state(tmp_path / "2" / run.relative_to(whole))
+        assert one.keys() == two.keys()
+        for key, value in one.items():
+            np.testing.assert_allclose(two[key], value, rtol=0, atol=1e-5, err_msg=f"{run}: {key}")
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if methods.resolve(n).needs_validation])
