@@ -195,6 +195,8 @@ def _share(rate: float) -> float:
 
 def _other(labels: IntArray, num_classes: int, random: np.random.Generator) -> IntArray:
     """For each label one of the other classes, each alike."""
+    if num_classes < 2:
+        raise BadInput("a label can only become another where there are two classes or more")
     return (labels + random.integers(1, num_classes, len(labels))) % num_classes
 
 
