@@ -21,6 +21,7 @@ every_net = pytest.mark.parametrize("make", SMALL)
     ("make", "outputs", "shape", "expected"),
     [
         (wrn28_10, 10, CIFAR, 36_479_194),
+        (wrn28_10, 100, CIFAR, 36_536_884),
         (wrn34_10, 10, CIFAR, 46_160_474),
         (vgg16_bn, 10, CIFAR, 14_991_946),
         (vgg16_bn, 11, CIFAR, 14_992_459),
@@ -90,6 +91,62 @@ def test_initial_weights_of_vgg():
             assert not layer.bias.any()
         if isinstance(layer, nn.Linear):
             assert layer.weight.std().item() == pytest.approx(0.01, rel=0.05)
+
+
+def test_initial_weights_of_the_wide_net():
+    """N(0, 2 / (size² · after)), and a last layer that begins without a preference."""
+    torch.manual_seed(0)
+    net = wrn28_10(10, CIFAR, width=4)
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d) and module.weight.numel() > 2000:
+            expected = math.sqrt(2 / (module.kernel_size[0] ** 2 * module.out_channels))
+            assert module.weight.std().item() == pytest.approx(expected, rel=0.08)
+            assert module.bias is None
+    assert not net.get_submodule("fc").bias.any()
+
+
+def test_initial_weights_of_the_double_descent_net():
+    """As PyTorch draws them: uniform, within 1 / sqrt(fan in)."""
+    torch.manual_seed(0)
+    for module in preact_resnet18(10, CIFAR, width=16).modules():
+        if isinstance(module, nn.Conv2d) and module.weight.numel() > 2000:
+            bound = 1 / math.sqrt(module.in_channels * module.kernel_size[0] ** 2)
+            assert module.bias is None
+            assert bound * 0.98 < module.weight.abs().max().item() <= bound
+            assert module.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.08)
+
+
+@pytest.mark.parametrize(
+    ("make", "layers", "sides"),
+    [
+        (wrn28_10, 28, [32, 32, 16, 8]),
+        (wrn34_10, 34, [32, 32, 16, 8]),
+        (preact_resnet18, 18, [32, 32, 16, 8, 4]),
+    ],
+)
+def test_layers_and_sides_of_the_stages(make, layers, sides):
+    """28 and 34 are all convolutions, those of the three shortcuts too; 18 are those of 3×3 and the
+    linear layer."""
+    net = make(10, CIFAR, width=2)
+    convolutions = [m.kernel_size[0] for m in net.modules() if isinstance(m, nn.Conv2d)]
+    assert convolutions.count(1) == 3
+    assert convolutions.count(3) == layers - (1 if make is preact_resnet18 else 3)
+    found = []
+    for name in ("conv1", *(f"layer{i}" for i in range(1, len(sides)))):
+        net.get_submodule(name).register_forward_hook(lambda m, i, y: found.append(y.shape[-1]))
+    net(torch.rand(2, *CIFAR))
+    assert found == sides
+
+
+def test_what_stands_before_the_pooling():
+    """Batch norm and activation in the wide net, nothing in that of the double-descent study, whose
+    first convolution and shortcuts are bare too."""
+    wide = [type(m) for m in wrn28_10(10, CIFAR, width=1)]
+    assert wide[-5:] == [nn.BatchNorm2d, nn.ReLU, nn.AdaptiveAvgPool2d, nn.Flatten, nn.Linear]
+    bare = preact_resnet18(10, CIFAR, width=2)
+    kinds = [nn.Conv2d, *[nn.Sequential] * 4, nn.AdaptiveAvgPool2d, nn.Flatten, nn.Linear]
+    assert [type(m) for m in bare] == kinds
+    assert type(bare.get_submodule("layer2.0.shortcut")) is nn.Conv2d
 
 
 @pytest.mark.parametrize("make", [wrn28_10, preact_resnet18])
