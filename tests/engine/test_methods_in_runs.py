@@ -32,6 +32,7 @@ def settings_for(name: str, epochs: int) -> dict[str, Any]:
         asked["data.validation"] = 0.2
     knobs = {
         "truncated_gce": {"method.prune": 2, "method.every": 2},
+        "dividemix": {"method.warmup": 2, "method.ramp": 2},
         "self_filter": {"method.ramp": 2, "method.decay": 0.8},
     }
     return asked | knobs.get(name, {})
