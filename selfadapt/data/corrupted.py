@@ -61,7 +61,9 @@ def with_image_noise(data: LabelledData, noise: ImageNoise, name: str) -> Labell
         inputs = InMemory(values)
     # labels stay as they are, and nobody has said that any is wrong
     true = data.labels if data.true_labels is None else data.true_labels
-    return replace(data, inputs=inputs, true_labels=true, noisy_images=noise.chosen)
+    before = data.inputs if data.clean_inputs is None else data.clean_inputs
+    data = replace(data, noisy_images=noise.chosen, clean_inputs=before)
+    return replace(data, inputs=inputs, true_labels=true)
 
 
 def with_noise(

@@ -77,6 +77,7 @@ class LabelledData:
     id_name: str = "id"  # what an id is: "path", "row", or the name of the column it came from
     true_labels: NDArray[np.int64] | None = None
     noisy_images: NDArray[np.bool_] | None = None  # whose pixels a corruption has changed
+    clean_inputs: Inputs | None = None  # before it did, where that is known
     test: LabelledData | None = None
     corrupted: tuple[str, ...] = ()  # by what noise of ours, in order: "uniform, rate=0.4, seed 1"
     quarantined: Mapping[int, str] = field(default_factory=dict)

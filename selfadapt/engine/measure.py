@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from selfadapt import distributed
-from selfadapt.engine.evaluate import accuracy, probabilities
+from selfadapt.engine.evaluate import Tick, accuracy, probabilities
 from selfadapt.engine.resume import save, stop_if_asked
 from selfadapt.engine.schedule import learning_rate
 from selfadapt.engine.unreadable import share_unreadable_test
-from selfadapt.engine.work import Parts, Progress, Work
+from selfadapt.engine.work import Parts, Progress, Rows, Work
 from selfadapt.methods import Method, Validation
 
 _TINY = 1e-12
@@ -52,7 +52,8 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
         probs = probabilities(method, parts.train, machine, parts.validation, tick)
         if _tell(method, parts, progress.epoch, probs):
             probs = probabilities(method, parts.train, machine, parts.validation, tick)
-        line |= _held_out_figures(parts, probs)
+        clean = _on_clean_images(work, probs, parts.validation, tick)
+        line |= _held_out_figures(parts, probs, clean)
         stop_if_asked(work, progress)
     if parts.test is not None and parts.test_labels is not None:
         probs = probabilities(method, parts.test, machine, None, tick)
@@ -60,7 +61,8 @@ def measure(work: Work, progress: Progress) -> dict[str, Any]:
         share_unreadable_test(work, progress)
     if work.plan.curves:
         probs = probabilities(method, parts.train, machine, None, tick)
-        line |= fitted_figures(probs, parts)
+        clean = _on_clean_images(work, probs, parts.train.rows, tick)
+        line |= fitted_figures(parts, probs, clean)
         stop_if_asked(work, progress)
     line |= belief_figures(method, parts)
     progress.measuring += time.perf_counter() - started
@@ -86,22 +88,31 @@ def _tell(method: Method, parts: Parts, epoch: int, probs: Tensor) -> bool:
     return bool(method.validated(epoch, Validation(found, loss, told)))
 
 
-def _held_out_figures(parts: Parts, probs: Tensor) -> dict[str, float | None]:
+def _on_clean_images(work: Work, probs: Tensor, rows: Rows, tick: Tick) -> Tensor:
+    """What `probs` would be for the samples as they were before their images were corrupted."""
+    if work.parts.clean is None:
+        return probs
+    return probabilities(work.method, work.parts.clean, work.machine, rows, tick)
+
+
+def _held_out_figures(parts: Parts, probs: Tensor, clean: Tensor) -> dict[str, float | None]:
+    """Accuracy on images and labels as given, and on both as they were before any corruption."""
     rows = parts.validation
-    true = None if parts.true_labels is None else accuracy(probs, parts.true_labels[rows])
+    true = None if parts.true_labels is None else accuracy(clean, parts.true_labels[rows])
     found = accuracy(probs, parts.labels[rows])
     return {"validation_accuracy": found, "validation_true_accuracy": true}
 
 
-def fitted_figures(probs: Tensor, parts: Parts) -> dict[str, float | None]:
-    """Of the training samples as they are, in evaluation mode: the share whose given label is
-    predicted; whose true one is; and the latter among the untouched and the corrupted ones."""
+def fitted_figures(parts: Parts, probs: Tensor, clean: Tensor) -> dict[str, float | None]:
+    """Of the training samples, without augmentation: the share whose given label is predicted;
+    the share whose true one is, of the images before any corruption; and whose true one is, as
+    they are given, among the untouched and the corrupted ones."""
     rows = parts.train.rows
     figures = {"fitted": accuracy(probs, parts.labels[rows])}
     if parts.true_labels is None or parts.corrupted is None:
         return figures
     true, corrupted = parts.true_labels[rows], parts.corrupted[rows]
-    figures["fitted_true"] = accuracy(probs, true)
+    figures["fitted_true"] = accuracy(clean, true)
     for name, chosen in (("untouched", ~corrupted), ("corrupted", corrupted)):
         figures[f"{name}_right"] = accuracy(probs[torch.from_numpy(chosen)], true[chosen])
     return figures

@@ -19,6 +19,8 @@ from torch import Tensor
 import selfadapt
 from selfadapt import losses
 from selfadapt.batch import Batch, StepLoss
+from selfadapt.data import InMemory
+from selfadapt.data.corrupted import with_noise
 from selfadapt.errors import BadInput, DamagedFile, RunMismatch
 from selfadapt.methods import Method, Stage, Stages, Validation
 from selfadapt.methods.method import Feed
@@ -280,3 +282,26 @@ def test_the_curves_of_a_study(tmp_path: Path) -> None:
     assert line["validation_accuracy"] == pytest.approx((guess == given)[held].mean())
     assert line["validation_true_accuracy"] == pytest.approx((guess == true)[held].mean())
     json.dumps(line, allow_nan=False)
+
+
+def test_clean_is_before_images_were_corrupted(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    x = (random.integers(0, 60, (90, 8, 8, 3)) + 60 * y[:, None, None, None]).astype(np.uint8)
+    noise = {"corruption.name": "gaussian", "corruption.rate": 0.5, "data.test": 0.0}
+    settings = {"data.validation": 0.2, "train.curves": True, "train.epochs": 4, "train.batch": 18}
+    run = selfadapt.fit((x, y), out=tmp_path / "a", net="mlp", settings=settings | noise)
+    noisy = with_noise(selfadapt.load((x, y), test=0.0), "gaussian", 1, {"rate": 0.5})
+    assert isinstance(noisy.inputs, InMemory)
+    assert noisy.noisy_images is not None
+    part = np.array(run.labels["part"].to_pylist())
+    train, held = part == "train", part == "validation"
+    seen = run.predict(noisy.inputs.values.numpy()) == y
+    clean = run.predict(x) == y
+    assert seen.mean() < clean.mean()
+    line = run.log[-1]
+    assert line["fitted"] == pytest.approx(seen[train].mean())
+    assert line["fitted_true"] == pytest.approx(clean[train].mean())
+    assert line["validation_accuracy"] == pytest.approx(seen[held].mean())
+    assert line["validation_true_accuracy"] == pytest.approx(clean[held].mean())
+    assert line["corrupted_right"] == pytest.approx(seen[train & noisy.noisy_images].mean())
