@@ -16,8 +16,6 @@ from selfadapt.engine.unreadable import share_unreadable_test
 from selfadapt.engine.work import Parts, Progress, Rows, Work
 from selfadapt.methods import Method, Validation
 
-_TINY = 1e-12
-
 
 def measure(work: Work, progress: Progress) -> dict[str, Any]:
     """The epoch's line for the log. Rates are fractions; what is unknown is null. `seconds` is
@@ -80,12 +78,11 @@ def _tell(method: Method, parts: Parts, epoch: int, probs: Tensor) -> bool:
     found = accuracy(probs, parts.labels[rows])
     if found is None:
         return False
-    given = torch.from_numpy(parts.labels[rows])[known, None]
-    loss = -probs[known].gather(1, given).clamp(min=_TINY).log().mean().item()
+    loss = method.validation_loss(probs[known], torch.from_numpy(parts.labels[rows])[known])
     told = None
     if method.needs_true_labels and parts.true_labels is not None:
         told = accuracy(probs, parts.true_labels[rows])
-    return bool(method.validated(epoch, Validation(found, loss, told)))
+    return bool(method.validated(epoch, Validation(found, loss.mean().item(), told)))
 
 
 def _on_clean_images(work: Work, probs: Tensor, rows: Rows, tick: Tick) -> Tensor:

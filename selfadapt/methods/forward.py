@@ -85,7 +85,7 @@ class Forward(Method):
 
     loss = -log (Tᵀp)_y, where T_ij is the probability that a label i was written as j, and p is
     held in [1e-7, 1 - 1e-7]. T is estimated in a first stage, on all training samples as they are.
-    In both stages the net of lowest loss on noisy validation is the one that predicts.
+    In both stages the net whose loss on noisy validation is lowest is the one that predicts.
     Patrini et al., CVPR 2017 (arXiv 1609.03683), theorem 2 and algorithm 1; authors' code
     giorgiop/loss-correction, which estimates on the held-out samples too.
 
@@ -126,11 +126,17 @@ class Forward(Method):
 
     def loss(self, batch: Batch, epoch: int) -> StepLoss:
         logits = self.net(batch.x)
-        probs = losses.full_precision(logits).softmax(dim=1).clamp(_FLOOR, 1 - _FLOOR)
-        # not a product of matrices, which mixed precision would round
-        reached = (probs * self.transition.T[batch.y]).sum(dim=1)
-        values = -reached.clamp(min=torch.finfo(reached.dtype).tiny).log()
+        values = self.carried(losses.full_precision(logits).softmax(dim=1), batch.y)
         return StepLoss(values, torch.ones_like(values), logits.detach())
+
+    def carried(self, probs: Tensor, given: Tensor) -> Tensor:
+        """-log (Tᵀp)_y, with no product of matrices, which mixed precision would round."""
+        into = self.transition.T.to(probs.device)[given]
+        reached = (probs.clamp(_FLOOR, 1 - _FLOOR) * into).sum(dim=1)
+        return -reached.clamp(min=torch.finfo(reached.dtype).tiny).log()
+
+    def validation_loss(self, probs: Tensor, given: Tensor) -> Tensor:
+        return self.carried(probs, given)
 
     def validated(self, epoch: int, found: Validation) -> bool:
         if self.best is None:

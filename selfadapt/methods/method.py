@@ -25,6 +25,8 @@ from selfadapt.batch import Batch, StepLoss
 MakeNet = Callable[[int], nn.Module]
 Rows = NDArray[np.int64]
 
+_TINY = 1e-12
+
 
 class Feed(Protocol):
     """What a method may ask of the data."""
@@ -51,7 +53,7 @@ class Validation(NamedTuple):
     """What the held-out part says of the net after an epoch."""
 
     accuracy: float  # on its labels as given
-    loss: float  # mean of -log p_y, on its labels as given
+    loss: float  # mean of the method's validation_loss, on its labels as given
     true_accuracy: float | None = None  # only for a method that asked for true labels
 
 
@@ -103,6 +105,11 @@ class Method(nn.Module, ABC):
 
     def end_epoch(self, epoch: int, feed: Feed) -> None:
         """After the last step of an epoch."""
+
+    def validation_loss(self, probs: Tensor, given: Tensor) -> Tensor:
+        """[B] how badly predictions for held-out samples fit their labels as given: -log p_y, for a
+        method whose predictions are of such labels."""
+        return -probs.gather(1, given[:, None])[:, 0].clamp(min=_TINY).log()
 
     def validated(self, epoch: int, found: Validation) -> bool | None:
         """After an epoch, if a part is held out. May be told twice of the same epoch, if the run

@@ -59,6 +59,16 @@ def test_loss_and_gradient() -> None:
     np.testing.assert_allclose(logits.grad, expected, atol=1e-7)
 
 
+def test_held_out_labels_are_noisy_too() -> None:
+    """So they are compared with what is carried through the noise."""
+    z, y = random_case()
+    p, chances = reference.softmax(z / 4), stochastic(5)
+    found = with_matrix(chances, y).validation_loss(torch.tensor(p), torch.tensor(y))
+    np.testing.assert_allclose(found, -np.log((p @ chances)[np.arange(40), y]), rtol=1e-6)
+    plain = build("erm", y, 5).validation_loss(torch.tensor(p), torch.tensor(y))
+    np.testing.assert_allclose(plain, reference.cross_entropies(z / 4, reference.one_hot(y, 5)))
+
+
 def test_predictions_are_held_off_zero_and_one() -> None:
     logits = torch.tensor([[500.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
     values = build("forward", [1], 3)(batch(logits, [0], [1]), 0).values
