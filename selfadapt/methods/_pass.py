@@ -1,4 +1,4 @@
-"""A pass in evaluation mode over all samples that train, as they are."""
+"""A pass in evaluation mode over samples that train, as they are."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ import torch
 from torch import Tensor, nn
 
 from selfadapt import distributed
-from selfadapt.methods.method import Feed
+from selfadapt.methods.method import Feed, Rows
 
 _AT_ONCE = 512
 
 
 @torch.no_grad()
 def over_training(
-    nets: nn.Module, feed: Feed, look: Callable[[Tensor, Tensor], Tensor]
+    nets: nn.Module,
+    feed: Feed,
+    look: Callable[[Tensor, Tensor], Tensor],
+    among: Rows | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The rows that train and what `look(inputs, rows)` says of each, on every process; each
-    process looks at its part. `nets` are in evaluation mode meanwhile."""
-    mine = distributed.my_part(torch.from_numpy(feed.rows)).numpy()
+    """The rows that train, or those `among` them, and what `look(inputs, rows)` says of each, on
+    every process; each process looks at its part. `nets` are in evaluation mode meanwhile."""
+    rows_of_all = feed.rows if among is None else among
+    mine = distributed.my_part(torch.from_numpy(rows_of_all)).numpy()
     parts = np.split(mine, range(_AT_ONCE, len(mine), _AT_ONCE))
     was_training = nets.training
     nets.eval()

@@ -16,7 +16,15 @@ from selfadapt import methods
 from selfadapt.engine.checkpoint import latest_checkpoint
 from selfadapt.errors import BadInput
 
-NAMES = list(methods.names())
+# "name: variant", each with the knobs that make it one
+VARIANTS = {
+    "mentornet: data-driven": {"method.curriculum": "data_driven", "method.mentor_steps": 30},
+}
+NAMES = [*methods.names(), *VARIANTS]
+
+
+def method_of(name: str) -> str:
+    return name.partition(":")[0]
 
 
 def settings_for(name: str, epochs: int) -> dict[str, Any]:
@@ -28,9 +36,10 @@ def settings_for(name: str, epochs: int) -> dict[str, Any]:
         "corruption.name": "uniform",
         "net.width": 16,
     }
-    if methods.resolve(name).needs_validation:
+    if methods.resolve(method_of(name)).needs_validation:
         asked["data.validation"] = 0.2
-    knobs = {
+    knobs: dict[str, dict[str, Any]] = {
+        **VARIANTS,
         "truncated_gce": {"method.prune": 2, "method.every": 2},
         "dividemix": {"method.warmup": 2, "method.ramp": 2},
         "self_filter": {"method.ramp": 2, "method.decay": 0.8},
@@ -40,7 +49,8 @@ def settings_for(name: str, epochs: int) -> dict[str, Any]:
 
 def train(folder: Path, name: str, epochs: int, show: Callable[..., None] | None = None) -> Path:
     settings = settings_for(name, epochs) | {"train.save_seconds": 0.0001 if show else 1000.0}
-    selfadapt.fit(blobs(), out=folder, method=name, net="mlp", settings=settings, show=show)
+    method = method_of(name)
+    selfadapt.fit(blobs(), out=folder, method=method, net="mlp", settings=settings, show=show)
     return folder
 
 
@@ -89,7 +99,7 @@ def state(folder: Path) -> dict[str, np.ndarray]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_two_processes_are_as_one(name: str, tmp_path: Path, processes: Starter) -> None:
-    if methods.resolve(name).one_process:
+    if methods.resolve(method_of(name)).one_process:
         for member in processes.start_group(2, train, tmp_path / "2", name, 3):
             with pytest.raises(AssertionError, match="start it on one"):
                 member.returned()
@@ -103,7 +113,9 @@ def test_two_processes_are_as_one(name: str, tmp_path: Path, processes: Starter)
             np.testing.assert_allclose(two[key], value, rtol=0, atol=1e-5, err_msg=f"{run}: {key}")
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if methods.resolve(n).needs_validation])
+@pytest.mark.parametrize(
+    "name", [n for n in methods.names() if methods.resolve(n).needs_validation]
+)
 def test_a_method_that_chooses_needs_something_to_choose_by(name: str, tmp_path: Path) -> None:
     settings = settings_for(name, 2) | {"data.validation": 0.0}
     with pytest.raises(BadInput, match=r"nothing is held out: --set data\.validation=0\.1"):
@@ -111,7 +123,7 @@ def test_a_method_that_chooses_needs_something_to_choose_by(name: str, tmp_path:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if methods.resolve(n).needs_sgd])
+@pytest.mark.parametrize("name", [n for n in methods.names() if methods.resolve(n).needs_sgd])
 def test_a_method_with_rates_of_its_own_needs_plain_sgd(name: str, tmp_path: Path) -> None:
     settings = settings_for(name, 2) | {"train.optimizer": "adam"}
     with pytest.raises(BadInput, match=r"--set train\.optimizer=sgd, not adam"):
