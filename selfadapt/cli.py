@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 import selfadapt
-from selfadapt import errors, launched
+from selfadapt import errors, launched, study_verbs
 
 if TYPE_CHECKING:
     from selfadapt.experiment import Run
@@ -223,12 +223,17 @@ def list_names() -> None:
     catalogue.show(terminal.console())
 
 
+app.command(study_verbs.reproduce)
+app.command(study_verbs.table)
+
+
 def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code: 0, 2 for what a person can put right, 130 or 143 for a stopped run."""
+    """The exit code: 0, 1 for a study with failed cells, 2 for what a person can put right, 130 or
+    143 for a stopped run."""
     try:
         with _ended_by_sigterm():
             app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
@@ -237,7 +242,7 @@ def run(arguments: list[str]) -> int:
     except errors.Interrupted as error:
         return _complain(str(error), error.exit_code, speaks=launched.is_first())
     except errors.SelfAdaptError as error:
-        return _complain(str(error), 2)
+        return _complain(str(error), error.exit_code)
     except KeyboardInterrupt as stop:
         code = 143 if isinstance(stop, _Terminated) else 130
         told = "stopped; the same command goes on from the last checkpoint, if there is one yet"

@@ -1,5 +1,5 @@
 """Every error this package raises on purpose. A message says what was given, what was expected
-and what to do; the command line prints it without a traceback and exits with 2."""
+and what to do; the command line prints it without a traceback and exits with its code."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 class SelfAdaptError(Exception):
     """The base of the family: catch this to catch them all."""
+
+    exit_code = 2
 
 
 class BadInput(SelfAdaptError, ValueError):
@@ -33,6 +35,12 @@ class DamagedFile(SelfAdaptError):
 
 class NonFiniteLoss(SelfAdaptError, ArithmeticError):
     """Training ran into NaN or infinity."""
+
+
+class CellsFailed(SelfAdaptError):
+    """Some runs of a study could not be carried out; the others were."""
+
+    exit_code = 1
 
 
 class Interrupted(SelfAdaptError):

@@ -10,6 +10,11 @@ def by_slurm() -> bool:
     return "RANK" not in os.environ and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
 
 
+def count() -> int:
+    """How many processes there are."""
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS" if by_slurm() else "WORLD_SIZE", "1"))
+
+
 def is_first_here() -> bool:
     """The first of those on this machine: another machine's trouble may be its own."""
     return os.environ.get("SLURM_LOCALID" if by_slurm() else "LOCAL_RANK", "0") == "0"

@@ -9,8 +9,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from selfadapt import launched
 
@@ -25,6 +26,14 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
+class _TimeLeft(TimeRemainingColumn):
+    """A bar may know better than its own speed."""
+
+    def render(self, task: Task) -> Text:
+        told = task.fields.get("left")
+        return super().render(task) if told is None else Text(told, style="progress.remaining")
+
+
 class View:
     """Shows several runs, one after the other, each with its bar."""
 
@@ -36,7 +45,7 @@ class View:
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}"),
-            TimeRemainingColumn(compact=True),
+            _TimeLeft(compact=True),
             console=out,
             disable=not self.live,
         )
@@ -56,6 +65,10 @@ class View:
 
     def run(self, name: str) -> RunView:
         return RunView(self, name)
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self.bars.console.print(text, markup=False)
 
     def note(self, text: str) -> None:
         if not self.quiet:
@@ -91,6 +104,9 @@ class RunView:
                 done, total = event["done"], event["total"]
                 self.view.bars.update(self.task, completed=done, total=total, text=text)
 
+    def close(self) -> None:
+        self.view.bars.remove_task(self.task)
+
     def _line(self, line: Mapping[str, Any], epochs: int) -> None:
         text = summary(line, epochs)
         self.view.bars.update(self.task, completed=line["epoch"] + 1, total=epochs, text=text)
@@ -99,7 +115,92 @@ class RunView:
             return
         if last or time.monotonic() - self.said > _PLAIN_SECONDS:
             self.said = time.monotonic()
-            self.view.out.print(f"{self.name}: {text}", markup=False)
+            self.view.say(f"{self.name}: {text}")
+
+
+class StudyView:
+    """The cells of a study, as `reproduce` tells of them: a bar for the whole, and one for each
+    that is under way. Work is counted in epochs."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.whole = view.bars.add_task("all cells", total=None, text="looking", left="")
+        self.started = time.monotonic()
+        self.todo: Mapping[str, int] = {}
+        self.cells = self.ended = self.failed = 0
+        self.runs: dict[str, RunView] = {}
+        self.reached: dict[str, tuple[float, float]] = {}  # epochs: where it began, where it is
+        self.noted: set[str] = set()
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        if "todo" in event:
+            self.todo, self.cells = event["todo"], event["cells"]
+            self.started = time.monotonic()
+            self._show()
+        elif "outcome" in event:
+            self._end(event["cell"], event["outcome"])
+        elif "note" not in event:
+            self._go_on(event["cell"], event)
+        elif event["note"] not in self.noted:  # cells have most of them in common
+            self.noted.add(event["note"])
+            self.view.note(event["note"])
+
+    def _go_on(self, cell: str, event: Mapping[str, Any]) -> None:
+        if cell not in self.runs:
+            self.runs[cell] = self.view.run(cell)
+        run = self.runs[cell]
+        run(event)
+        if "epochs" in event and run.name == cell:  # and not in a stage before its last
+            here = event["line"]["epoch"] + 1 if "line" in event else _epochs(event)
+            self.reached[cell] = self.reached.get(cell, (here, here))[0], here
+            self._show()
+
+    def _end(self, cell: str, outcome: Any) -> None:
+        self.ended += 1
+        self.failed += outcome.ending == "failed"
+        if cell in self.runs:
+            self.runs.pop(cell).close()
+        if cell in self.todo:
+            began = self.reached.get(cell, (0.0, 0.0))[0]
+            self.reached[cell] = began, self.todo[cell]
+            self._show()
+        if outcome.ending != "was done":
+            ending = f"{outcome.ending}: {outcome.text}" if outcome.text else outcome.ending
+            self.view.say(f"{cell} {ending.splitlines()[0]} · {self._text()}{self._left(', ')}")
+
+    def _show(self) -> None:
+        at = sum(here for _, here in self.reached.values())
+        total = sum(self.todo.values())
+        text, left = self._text(), self._left()
+        self.view.bars.update(self.whole, completed=at, total=total, text=text, left=left)
+
+    def _text(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.ended}/{self.cells or '?'} cells{failed}"
+
+    def _left(self, before: str = "") -> str:
+        """By what this command has done until now; cells were cut off at various epochs."""
+        worked = sum(here - began for began, here in self.reached.values())
+        left = sum(self.todo.values()) - sum(here for _, here in self.reached.values())
+        if worked <= 0 or left <= 0:
+            return ""
+        return f"{before}about {duration((time.monotonic() - self.started) * left / worked)} left"
+
+
+def _epochs(event: Mapping[str, Any]) -> float:
+    return float(event["epoch"] + event["step"] / event["steps"])
+
+
+def duration(seconds: float) -> str:
+    """As a person would say it: 40 s, 12 min, 3 h 5 min, 4 days 2 h."""
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 1 or not seconds else f"{seconds:.1f} s"
+    if minutes < 90:
+        return f"{minutes} min"
+    if hours < 36:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{hours // 24} days {hours % 24} h"
 
 
 def summary(line: Mapping[str, Any], epochs: int) -> str:

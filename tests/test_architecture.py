@@ -29,7 +29,7 @@ TIERS = [
     "experiment",
     "tables audit",
     "reproduce report review",
-    "integrations hand_over catalogue terminal demo cli __main__",
+    "integrations hand_over catalogue terminal demo study_verbs cli __main__",
 ]
 TIER = {room: number for number, tier in enumerate(TIERS) for room in tier.split()}
 LAST = len(TIERS) - 1

@@ -128,7 +128,7 @@ def test_a_union_of_grids_has_each_cell_once(tmp_path: Path) -> None:
         HEAD
         + """
     [base]
-    train = { epochs = 2 }
+    data = { name = "digits" }
     [[grid]]
     "method.momentum" = [0.8, 0.9]
     "method.start" = [60]
@@ -156,7 +156,7 @@ def test_a_union_of_grids_has_each_cell_once(tmp_path: Path) -> None:
 
 def test_names_of_folders_hold_nothing_odd(tmp_path: Path) -> None:
     values = '["a/b: c", "d"]\n"train.milestones" = [[75, 90], [10]]'
-    text = f'{HEAD}\n[base]\n[grid]\n"net.name" = {values}'
+    text = f'{HEAD}\n[base]\ndata = {{ name = "digits" }}\n[grid]\n"net.name" = {values}'
     names = [cell.name for cell in read(text, tmp_path).cells("small")]
     assert names[0] == "a_b_c-milestones75_90-seed1"
     with pytest.raises(BadInput, match="share the folder x_y-"):
@@ -193,6 +193,12 @@ def test_what_was_published(tmp_path: Path) -> None:
     assert recipe.expected({"method.name": "sat"}, "accuracy") is None
     assert recipe.expected(known | {"corruption.rate": 0.2}, "accuracy") is None
     assert recipe.expected({"method.name": "erm", "corruption.rate": 0.2}, "accuracy") == 80
+
+
+def test_what_stands_for_what_was_published(tmp_path: Path) -> None:
+    recipe = read(RECIPE, tmp_path)
+    assert recipe.stands_for("small") == {"data.name": "cifar10"}
+    assert recipe.stands_for("paper") == {}
 
 
 def test_true_is_not_one() -> None:
@@ -255,6 +261,7 @@ RATES = '"corruption.rate" = [0.2, 0.4]'
         ('lines = ["method.name"]', 'lines = ["method"]', "unknown key in the figure curves"),
         ('name = "curves"', 'name = "../curves"', "the name of a file"),
         ("[base]", "[base", "is not valid TOML"),
+        ('name = "cifar10", ', "", "at paper scale has no data.name"),
     ],
 )
 def test_mistakes_are_told(old: str, new: str, told: str | None, tmp_path: Path) -> None:

@@ -84,14 +84,6 @@ def _prepare(
     method.epochs = plan.epochs
     machine.seed(key(seed, "batches", 0))
     method.steps = len(method.batches(0, parts.train))
-    groups = method.param_groups()
-    optimizer: torch.optim.Optimizer
-    if plan.optimizer == "sgd":
-        optimizer = torch.optim.SGD(
-            groups, lr=plan.rate, momentum=plan.momentum, weight_decay=plan.weight_decay
-        )
-    else:
-        optimizer = torch.optim.Adam(groups, lr=plan.rate, weight_decay=plan.weight_decay)
     labels = torch.from_numpy(parts.labels).to(machine.device)
     true = parts.true_labels
     signals = None
@@ -100,7 +92,7 @@ def _prepare(
     return Work(
         method=method,
         wrapped=machine.wrap(method),
-        optimizer=optimizer,
+        optimizer=optimizer_of(method, plan),
         signals=signals,
         parts=parts,
         labels=labels,
@@ -111,6 +103,15 @@ def _prepare(
         seed=seed,
         show=show,
         stop=stop,
+    )
+
+
+def optimizer_of(method: Method, plan: Plan) -> torch.optim.Optimizer:
+    groups = method.param_groups()
+    if plan.optimizer == "adam":
+        return torch.optim.Adam(groups, lr=plan.rate, weight_decay=plan.weight_decay)
+    return torch.optim.SGD(
+        groups, lr=plan.rate, momentum=plan.momentum, weight_decay=plan.weight_decay
     )
 
 

@@ -33,7 +33,7 @@ from selfadapt.experiment.statistics import input_statistics
 from selfadapt.methods import Method
 from selfadapt.rundir import RunDir, Status
 
-__all__ = ["Run", "fit", "open_run"]
+__all__ = ["Run", "fit", "is_done", "open_run"]
 
 
 def fit(
@@ -59,6 +59,19 @@ def fit(
     machine = this_machine(experiment.plan.precision)
     _carry_out(experiment, run, machine, show or (lambda _: None), before=None)
     return Run(run, net=None if isinstance(experiment.net, str) else experiment.net)
+
+
+def is_done(
+    data: Any,
+    *,
+    out: str | os.PathLike[str],
+    seed: int = 1,
+    settings: Mapping[str, Any] | None = None,
+) -> bool:
+    """Whether `fit` would find nothing left to do in `out`; that it holds another run is an error.
+    Neither data is read nor the directory locked."""
+    planned = plan_experiment(data, method=None, net=None, seed=seed, settings=settings)
+    return _is_done(RunDir(out), planned)
 
 
 def _carry_out(

@@ -34,12 +34,12 @@ def carry_out_all(experiment: Experiment, run: RunDir, carry_out: CarryOut) -> R
         except StopIteration as stop:
             return last if stop.value is None else RunDir(run.stages / stop.value)
         place = RunDir(run.stages / stage.name)
-        carry_out(_as_experiment(stage, experiment), place, last)
+        carry_out(as_experiment(stage, experiment), place, last)
         result = distributed.on_first(partial(place.read_json, place.result_file))
         last = place
 
 
-def _as_experiment(stage: Stage, experiment: Experiment) -> Experiment:
+def as_experiment(stage: Stage, experiment: Experiment) -> Experiment:
     """On the same data, with the same noise, net and seed."""
     knobs = signatures.bind(methods.resolve(stage.method), "method", stage.knobs)
     train = signatures.bind(Plan, "train", {**experiment.settings["train"], **stage.train})

@@ -48,8 +48,12 @@ def _check_rules(found: Recipe) -> None:
                 used.add(id(rule))
                 for name in rule.set.keys() & key.keys():
                     raise BadInput(f"[[only]] sets {name}, which the grid sets for {key!r}")
-        if not found.cells(scale):
+        cells = found.cells(scale)
+        if not cells:
             raise BadInput(f"there is nothing to run at {scale} scale")
+        for cell in cells:
+            if not isinstance(cell.settings.get("data.name"), str):
+                raise BadInput(f"cell {cell.name} at {scale} scale has no data.name to train on")
     for part, rules in (("only", found.only), ("skip", found.skip)):
         for rule in rules:
             if id(rule) not in used:

@@ -100,6 +100,17 @@ class Recipe:
                 return one.percent
         return None
 
+    def stands_for(self, scale: Scale) -> Flat:
+        """Which data and net the published numbers are of, where this scale has others: the first
+        that the recipe names, as digits stand for CIFAR-10."""
+        here, paper = self.cells(scale), self.cells("paper")
+        found = {}
+        for name in ("data.name", "net.name"):
+            published = [cell.settings.get(name) for cell in paper]
+            if not {cell.settings.get(name) for cell in here} & set(published):
+                found[name] = published[0]
+        return found
+
 
 def over(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Flat:
     """`changes` laid over `settings`. A table that is given a name starts afresh: what its keys

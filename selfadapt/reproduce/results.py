@@ -1,0 +1,94 @@
+"""The table and the figures of a study, from whatever cells are done by now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from selfadapt import errors
+from selfadapt.reproduce.plan import Study
+from selfadapt.rundir import RunDir, write_atomically
+
+if TYPE_CHECKING:
+    from selfadapt import tables
+
+
+@dataclass
+class Written:
+    table: tables.Table | None = None
+    notes: list[str] = field(default_factory=list)  # what could not be written, and why
+
+
+def write(study: Study) -> Written:
+    """table.md, .tex and .csv, study.json and the pictures, in the study's folder."""
+    from selfadapt import tables
+
+    rows = [_row(study, number) for number in range(len(study.cells))]
+    if not any(row.done for row in rows):
+        return Written()
+    found = Written()
+    try:
+        found.table = _table(study, rows)
+        _write_table(study.folder, found.table)
+        about = {"recipe": study.recipe.name, "scale": study.scale}
+        kept = tables.keep(rows, study.recipe.figures, about)
+        text = json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False)
+        write_atomically(study.folder / "study.json", (text + "\n").encode())
+    except errors.SelfAdaptError as error:
+        found.notes.append(f"warning: no table could be made: {error}")
+    for figure in study.recipe.figures:
+        _draw(study, rows, figure, found)
+    return found
+
+
+def _row(study: Study, number: int) -> tables.Row:
+    from selfadapt import tables
+
+    cell = study.cells[number]
+    path = study.path(cell)
+    if RunDir(path).status() == "new":
+        return tables.Row(path=str(path), done=False, seed=cell.seed, settings=cell.settings)
+    return tables.rows([path], {path: cell.labels})[0]
+
+
+def _table(study: Study, rows: list[tables.Row]) -> tables.Table:
+    from selfadapt import tables
+
+    recipe, stands_for = study.recipe, study.recipe.stands_for(study.scale)
+
+    def expected(known: Mapping[str, Any], metric: str) -> float | None:
+        return recipe.expected({**known, **stands_for, "scale": study.scale}, metric)
+
+    layout = None
+    if recipe.table:
+        layout = tables.Layout(**recipe.table)
+    table = tables.build(
+        rows, layout, expected, title=recipe.title, differences=study.scale == "paper"
+    )
+    notes = [*table.notes, f"After {recipe.source}; {study.scale} scale.", recipe.note]
+    if stands_for and any(cell.paper is not None for cell in _cells(table)):
+        named = ", ".join(f"{name}={value}" for name, value in stands_for.items())
+        notes.append(f"The paper's numbers are those of {named}: only their order compares.")
+    return replace(table, notes=list(filter(None, notes)))
+
+
+def _cells(table: tables.Table) -> list[tables.Cell]:
+    return [cell for block in table.blocks for cell in block.cells.values()]
+
+
+def _write_table(folder: Path, table: tables.Table) -> None:
+    ways = {"md": table.to_markdown(), "tex": table.to_latex(), "csv": table.to_csv()}
+    for suffix, text in ways.items():
+        write_atomically(folder / f"table.{suffix}", text.encode())
+
+
+def _draw(study: Study, rows: list[tables.Row], figure: Mapping[str, Any], to: Written) -> None:
+    from selfadapt.tables import figures
+
+    try:
+        figures.draw(rows, figure, study.recipe.title, study.folder)
+    except errors.SelfAdaptError as error:
+        to.notes.append(f"warning: figure {figure['name']} could not be drawn: {error}")
