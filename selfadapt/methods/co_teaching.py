@@ -16,6 +16,7 @@ class CoTeaching(Method):
     R(e) = rate·min(e / (ramp - 1), 1), e from 0. Predictions are the mean of both nets.
     Han et al., NeurIPS 2018 (arXiv 1804.06872), algorithm 1; authors' code bhanML/Co-teaching,
     which divides the mean loss by the number of samples once more and reports each net by itself.
+    With train.accumulate each part chooses among its own samples.
 
     rate: the share of samples to forget: the noise rate, which must be known.
     ramp: epochs over which that share rises to `rate`.

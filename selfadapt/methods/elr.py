@@ -33,6 +33,8 @@ class ELR(Method):
         strength: float = 3.0,
     ) -> None:
         super().__init__(make_net, labels, num_classes)
+        if not 0 <= beta < 1:
+            raise BadInput(f"method.beta must lie in [0, 1), got {beta}")
         if strength < 0:
             raise BadInput(f"method.strength must be at least 0, got {strength}")
         self.strength = strength

@@ -41,6 +41,7 @@ class MentorNet(Method):
     """
 
     level: Tensor
+    salt: Tensor
     seen: Tensor
     labels: Tensor
     right: Tensor
@@ -74,6 +75,7 @@ class MentorNet(Method):
         self.needs_true_labels = curriculum == "data_driven"
         self.mentor = Mentor().requires_grad_(False) if self.needs_true_labels else None
         self.register_buffer("level", torch.zeros(()))
+        self.register_buffer("salt", torch.randint(2**62, ()))  # of who is left out: by the seed
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.register_buffer("learnt", torch.zeros((), dtype=torch.bool))
         self.register_buffer("labels", labels.clone(), persistent=False)
@@ -126,7 +128,7 @@ class MentorNet(Method):
         """Exactly int(B·(1 - share)) samples of the global batch stay, alike on every process."""
         share = next(share for until, share in _DROPS if self.hundredth() < until)
         keep = int(len(rows) * (1 - share))
-        draws = torch.from_numpy(per_row(rows.cpu().numpy(), 1, "mentornet", epoch)[:, 0])
+        draws = torch.from_numpy(per_row(rows.cpu().numpy(), 1, int(self.salt), epoch)[:, 0])
         stay = rows[draws.argsort(stable=True)[:keep].to(rows.device)]
         return torch.isin(mine, stay).float()
 

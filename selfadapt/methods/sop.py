@@ -21,9 +21,11 @@ class SOP(Method):
     U = u_i²·e_y and V = v_i²·(1 - e_y), held in [0, 1];
     loss = -log normalised(p + U - V̄)_y + |argmax p + U - V - e_y|², V̄ without gradient. u and v
     have rates of their own that never fall, no momentum and no decay.
-    Liu et al., ICML 2022 (arXiv 2202.14026), equation 6; authors' code shengliu66/SOP.
+    Liu et al., ICML 2022 (arXiv 2202.14026), equation 6; authors' code shengliu66/SOP, another
+    version of which gives u no gradient from the second term.
 
-    lr_u, lr_v: rates of u and v; 0.1 and 100 under asymmetric noise.
+    lr_u, lr_v: rates of u and v, for batches of 128: the gradient of either is that of a mean over
+      the batch. 0.1 and 100 under asymmetric noise; 1 and 100 on CIFAR-100, as their page has it.
     """
 
     needs_sgd = True

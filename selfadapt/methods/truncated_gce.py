@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import copy
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from selfadapt import losses
 from selfadapt.batch import Batch, StepLoss
 from selfadapt.errors import BadInput
+from selfadapt.methods._best import Best
+from selfadapt.methods._pass import over_training
 from selfadapt.methods._when import checked, epoch_of
 from selfadapt.methods.method import Feed, MakeNet, Method, Validation
 
@@ -32,7 +32,7 @@ class TruncatedGCE(Method):
 
     needs_validation = True
     keep: Tensor
-    best_accuracy: Tensor
+    labels: Tensor
 
     def __init__(
         self,
@@ -53,9 +53,8 @@ class TruncatedGCE(Method):
             )
         self.q, self.k, self.every = q, k, every
         self.prune = checked("method.prune", prune)
-        self.best = copy.deepcopy(self.net).requires_grad_(False)
+        self.best = Best(self.net)
         self.register_buffer("keep", torch.ones(len(labels), dtype=torch.bool))
-        self.register_buffer("best_accuracy", torch.tensor(-1.0))
         self.register_buffer("labels", labels.clone(), persistent=False)
 
     def loss(self, batch: Batch, epoch: int) -> StepLoss:
@@ -65,25 +64,22 @@ class TruncatedGCE(Method):
         return StepLoss(values, torch.ones_like(values), logits.detach())
 
     def validated(self, epoch: int, found: Validation) -> None:
-        if found.accuracy > self.best_accuracy:
-            self.best_accuracy.fill_(found.accuracy)
-            self.best.load_state_dict(self.net.state_dict())
+        self.best.offer(self.net, found.accuracy)
 
-    @torch.no_grad()
     def start_epoch(self, epoch: int, feed: Feed) -> None:
         number = epoch + 1
-        if (
-            number < epoch_of(self.prune, self.epochs)
-            or number % self.every
-            or self.best_accuracy < 0
-        ):
+        if number < epoch_of(self.prune, self.epochs) or number % self.every:
             return
-        self.best.eval()
-        for rows in feed.batches(epoch):
-            here = torch.from_numpy(np.sort(rows)).to(self.keep.device)
-            probs = self.best(feed.plain(np.sort(rows))).float().softmax(dim=1)
-            given = probs.gather(1, self.labels[here][:, None])[:, 0]  # type: ignore[index]
-            self.keep[here] = given > self.k
+        if self.best.score.isinf():  # none yet
+            return
+
+        def look(x: Tensor, rows: Tensor) -> Tensor:
+            probs = self.best.net(x).float().softmax(dim=1)
+            likely: Tensor = probs.gather(1, self.labels[rows][:, None])[:, 0]
+            return likely > self.k
+
+        rows, stay = over_training(self.best, feed, look)
+        self.keep[rows] = stay
 
     def facts(self) -> dict[str, Any]:
         return {"prune": epoch_of(self.prune, self.epochs)}

@@ -59,6 +59,7 @@ def test_its_gradient_by_differences() -> None:
         assert logits.grad[i, j].item() == pytest.approx((up - down) / 2e-6, abs=1e-4)
 
 
-def test_strength_below_zero() -> None:
-    with pytest.raises(BadInput, match=r"method\.strength must be at least 0"):
-        build("elr", strength=-1.0)
+@pytest.mark.parametrize("knobs", [{"strength": -1.0}, {"beta": 1.0}, {"beta": -0.1}])
+def test_knobs_outside(knobs: dict[str, float]) -> None:
+    with pytest.raises(BadInput, match=rf"method\.{next(iter(knobs))} must"):
+        build("elr", **knobs)

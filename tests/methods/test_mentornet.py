@@ -67,6 +67,8 @@ def test_exactly_so_many_stay(number: int, stay: int) -> None:
     assert [int(mask.sum()) for mask in masks] == [stay, stay]
     assert not torch.equal(*masks)
     assert torch.equal(masks[0][:10], method._stay(rows[:10], rows, 3)), "alike on each process"
+    method.salt += 1
+    assert not torch.equal(masks[0], method._stay(rows, rows, 3)), "another seed leaves out others"
 
 
 def test_the_loss_divides_by_all_samples() -> None:
