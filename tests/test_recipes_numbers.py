@@ -31,7 +31,7 @@ TABLE_1: dict[str, tuple[Where, str]] = {
     "sce": ({"method.name": "sce"}, "accuracy"),
     "dac": ({"method.name": "dac"}, "accuracy"),
     "self_filter": ({"method.name": "self_filter"}, "accuracy"),
-    "mentornet": ({"method.name": "mentornet"}, "accuracy"),
+    "mentornet": ({"method.name": "mentornet", "variant": "data-driven"}, "accuracy"),
     "sat": ({"method.name": "sat"}, "accuracy"),
 }
 
