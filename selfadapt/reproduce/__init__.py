@@ -14,9 +14,9 @@ from selfadapt.engine.machine import this_machine
 from selfadapt.engine.work import Show
 from selfadapt.errors import BadInput
 from selfadapt.reproduce.cell import Loaded, Outcome, carry_out, look
-from selfadapt.reproduce.estimate import Group, estimate
-from selfadapt.reproduce.plan import Study, Task, plan
+from selfadapt.reproduce.estimates import Group, estimate
 from selfadapt.reproduce.results import Written, write
+from selfadapt.reproduce.tasks import Study, Task, plan
 from selfadapt.reproduce.workers import carry_out_together
 from selfadapt.rundir import write_atomically
 

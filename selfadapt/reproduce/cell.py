@@ -15,7 +15,7 @@ from selfadapt import distributed, errors, signatures
 from selfadapt.data import IN_MEMORY, LabelledData, earlier_run
 from selfadapt.engine.work import Show
 from selfadapt.experiment import fit, is_done
-from selfadapt.reproduce.plan import Task
+from selfadapt.reproduce.tasks import Task
 
 Ending = Literal["done", "was done", "in use", "failed"]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from selfadapt import errors
-from selfadapt.reproduce.plan import Study
+from selfadapt.reproduce.tasks import Study
 from selfadapt.rundir import RunDir, write_atomically
+from selfadapt.study import Cell
 
 if TYPE_CHECKING:
     from selfadapt import tables
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 @dataclass
 class Written:
     table: tables.Table | None = None
-    notes: list[str] = field(default_factory=list)  # what could not be written, and why
+    notes: list[str] = field(default_factory=list)  # what is missing, and why
 
 
 def write(study: Study) -> Written:
     """table.md, .tex and .csv, study.json and the pictures, in the study's folder."""
     from selfadapt import tables
 
-    rows = [_row(study, number) for number in range(len(study.cells))]
+    rows = [_row(study, cell) for cell in study.cells]
     if not any(row.done for row in rows):
         return Written()
     found = Written()
@@ -44,14 +45,16 @@ def write(study: Study) -> Written:
     return found
 
 
-def _row(study: Study, number: int) -> tables.Row:
+def _row(study: Study, cell: Cell) -> tables.Row:
+    """A label that only other cells have is none of this one."""
     from selfadapt import tables
 
-    cell = study.cells[number]
+    names = dict.fromkeys(name for each in study.cells for name in each.labels)
+    labels = {name: cell.labels.get(name) for name in names}
     path = study.path(cell)
     if RunDir(path).status() == "new":
-        return tables.Row(path=str(path), done=False, seed=cell.seed, settings=cell.settings)
-    return tables.rows([path], {path: cell.labels})[0]
+        return tables.Row(str(path), False, cell.seed, cell.settings, labels)
+    return tables.rows([path], {path: labels})[0]
 
 
 def _table(study: Study, rows: list[tables.Row]) -> tables.Table:
@@ -89,6 +92,6 @@ def _draw(study: Study, rows: list[tables.Row], figure: Mapping[str, Any], to: W
     from selfadapt.tables import figures
 
     try:
-        figures.draw(rows, figure, study.recipe.title, study.folder)
+        to.notes += figures.draw(rows, figure, study.recipe.title, study.folder).notes
     except errors.SelfAdaptError as error:
         to.notes.append(f"warning: figure {figure['name']} could not be drawn: {error}")

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from selfadapt import errors
 from selfadapt.reproduce.cell import Loaded, carry_out
-from selfadapt.reproduce.plan import Task
+from selfadapt.reproduce.tasks import Task
 
 _PAUSE_SECONDS = 0.2  # between two messages that the next one makes worthless
 

@@ -20,7 +20,7 @@ import torch
 
 from selfadapt.engine.work import Show
 from selfadapt.reproduce.cell import Outcome
-from selfadapt.reproduce.plan import Task
+from selfadapt.reproduce.tasks import Task
 
 _TAIL = 2000  # characters of what a dead process said
 _BLOCK = 1 << 16

@@ -122,14 +122,16 @@ def over(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Flat:
 
 def matches(where: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     """Whether all of `where` is so; a list there means any of."""
-    return all(
-        name in known and any(_same(known[name], one) for one in _any_of(wanted))
-        for name, wanted in where.items()
-    )
+    for name, wanted in where.items():
+        if name not in known or not _is(known[name], wanted):
+            return False
+    return True
 
 
-def _any_of(wanted: Any) -> list[Any]:
-    return wanted if isinstance(wanted, list) else [wanted]
+def _is(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, list):
+        return any(_same(value, one) for one in wanted)
+    return _same(value, wanted)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -155,7 +157,7 @@ def slug(key: Flat) -> str:
 
 
 def _word(name: str, value: Any) -> str:
-    said = "_".join(map(_plain, _any_of(value)))
+    said = "_".join(map(_plain, value if isinstance(value, list) else [value]))
     return said if isinstance(value, str) else name.rpartition(".")[2] + said
 
 

@@ -24,7 +24,7 @@ from selfadapt.experiment.assembly import Experiment, plan_experiment
 from selfadapt.experiment.stages import as_experiment
 from selfadapt.reproduce.cell import Loaded
 from selfadapt.reproduce.measure import Cost, measure
-from selfadapt.reproduce.plan import Study, Task
+from selfadapt.reproduce.tasks import Study, Task
 from selfadapt.reproduce.workers import threads_each
 
 PATIENCE_SECONDS = 180.0  # what is not measured by then is left unknown
