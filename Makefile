@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 OUT ?= demo
 
-.PHONY: demo test test-slow check bench docs clean
+.PHONY: demo test test-slow test-paper check bench docs clean
 
 demo: .venv/ready  ## ordinary and self-adaptive training side by side on noisy digits
 	$(BIN)/selfadapt demo --out $(OUT)
@@ -12,6 +12,9 @@ test: .venv/ready  ## the fast suite
 
 test-slow: .venv/ready  ## the rest: crashes, processes, documentation
 	$(BIN)/pytest -m slow
+
+test-paper: .venv/ready  ## every method on every net at paper scale, in its first and last epoch
+	PAPER_LOG=results/test_paper.log OMP_NUM_THREADS=$$(nproc) $(BIN)/pytest -m paper tests/test_paper.py
 
 check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff check .
