@@ -61,10 +61,18 @@ def loop(space: dict[str, Any]) -> None:
     space["optimizer"] = torch.optim.SGD(model.parameters(), lr=0.1)
 
 
+def recipe(space: dict[str, Any]) -> None:
+    """The one that the page shows."""
+    page = (ROOT / "docs" / "reproduce.md").read_text()
+    [text] = [found["text"] for found in BLOCK.finditer(page) if found["kind"] == "toml"]
+    Path("mine.toml").write_text(text)
+
+
 HERE: dict[str, Callable[[dict[str, Any]], None]] = {
     "a folder photos/ of class folders": photos,
     "a folder photos/ of class folders, and a folder new_photos/ of pictures": photos_and_more,
     "a folder photos/ of class folders, and images of uint8 N×H×W×3": photos_and_images,
+    "a recipe mine.toml": recipe,
     "a model, an optimizer, a dataset of (x, y) and its labels": loop,
 }
 
@@ -110,7 +118,7 @@ def test_every_snippet_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_pages_are_found_and_hold_commands() -> None:
     names = {page.name for page in PAGES if blocks(page)}
-    assert {"README.md", "start.md", "add_a_method.md", "several_gpus.md"} <= names
+    assert {"README.md", "start.md", "add_a_method.md", "several_gpus.md", "reproduce.md"} <= names
 
 
 def test_links_between_pages_lead_somewhere() -> None:
