@@ -14,7 +14,8 @@ test-slow: .venv/ready  ## the rest: crashes, processes, documentation
 	$(BIN)/pytest -m slow
 
 test-paper: .venv/ready  ## every method on every net at paper scale, in its first and last epoch
-	PAPER_LOG=results/test_paper.log OMP_NUM_THREADS=$$(nproc) $(BIN)/pytest -m paper tests/test_paper.py
+	PAPER_LOG=results/test_paper.log OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$(nproc)} \
+	$(BIN)/pytest -m paper tests/test_paper.py
 
 check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff check .

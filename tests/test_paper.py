@@ -55,16 +55,16 @@ class Pair(NamedTuple):
 
 @functools.cache
 def asked() -> dict[Pair, dict[str, Any]]:
-    """What the recipes ask for, with the settings of one cell: on CIFAR-10 of a method's own
-    schedule, on CIFAR-100 of the shared one; of several widths the largest."""
+    """What the recipes ask for, with the settings of one cell: of the main table if it has one; on
+    CIFAR-10 of a method's own schedule, on CIFAR-100 of the shared one; of the largest width."""
     found: dict[Pair, dict[str, Any]] = {}
-    for name in study.names():
+    for name in sorted(study.names(), key=lambda name: name == "cifar-noise"):
         for one in described(name, "paper"):
             if one["net.name"] in SMALL:
                 continue
             pair = Pair(one["method.name"], one["net.name"], one["data.name"])
             preferred = "own" if pair.data == "cifar10" else "equal"
-            if pair not in found or one.get("protocol", preferred) == preferred:
+            if pair not in found or one.get("protocol", "both") in (preferred, "both"):
                 found[pair] = one
     return found
 
