@@ -30,14 +30,14 @@ class Table:
 
     def to_terminal(self, console: Console) -> None:
         """In 100 columns, or in what the terminal has: turned or split if need be."""
-        as_terminal.show(self.title, self._grids(), self.footnotes(), console)
+        as_terminal.show(self.title, self.grids(), self.footnotes(), console)
 
     def to_markdown(self) -> str:
-        return as_markdown.write(self.title, self._grids(), self.footnotes())
+        return as_markdown.write(self.title, self.grids(), self.footnotes())
 
     def to_latex(self) -> str:
         """For a preamble with \\usepackage{booktabs}."""
-        return as_latex.write(self.title, self._grids(), self.footnotes())
+        return as_latex.write(self.title, self.grids(), self.footnotes())
 
     def to_csv(self) -> str:
         """A line a cell and metric; shares and their differences are fractions."""
@@ -67,7 +67,7 @@ class Table:
         own = [*self._alike(), *self._seeds(), *self._paper(), *self._cost(), *self._true_labels()]
         return [*own, *self.notes]
 
-    def _grids(self) -> list[Grid]:
+    def grids(self) -> list[Grid]:
         return [
             grid(block, self.layout, self.rows, self.columns, self.baseline)
             for block in self.blocks
