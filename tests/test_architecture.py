@@ -164,6 +164,8 @@ def test_the_front_door_imports_the_standard_library_only() -> None:
         "from selfadapt.cli import run; assert run(['--help']) == 0",
         "from selfadapt.cli import run; assert run(['--version']) == 0",
         "from selfadapt.cli import run; assert run(['fit', '--help']) == 0",
+        "from selfadapt.cli import run; assert run(['reproduce', '--help']) == 0",
+        "from selfadapt.cli import run; assert run(['reproduce', '--list']) == 0",
     ],
 )
 def test_torch_is_not_imported_before_it_is_needed(code: str) -> None:

@@ -50,3 +50,20 @@ def test_an_error_is_told_once(
         monkeypatch.setenv("LOCAL_RANK", rank)
         assert cli.run(wrong) == 2
         assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [
+        ({}, 1),
+        ({"RANK": "0", "WORLD_SIZE": "4"}, 4),
+        (BY_SLURM, 8),
+        (BY_SLURM | {"RANK": "0", "WORLD_SIZE": "2"}, 2),
+    ],
+)
+def test_how_many_there_are(
+    given: dict[str, str], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert launched.count() == count

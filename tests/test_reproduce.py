@@ -143,6 +143,10 @@ def test_what_is_written_in_the_end(toy: Path, tmp_path: Path) -> None:
     reproduce(toy, out=tmp_path, seeds=1)
     assert "not finished" not in (folder / "table.md").read_text()
     assert "50" in (folder / "table.md").read_text(), "the published number stands beside ours"
+    assert "Otherwise" not in text
+    reproduce(toy, out=tmp_path / "other", seeds=1, settings={"train.lr": 0.2})
+    text = (tmp_path / "other" / "toy-small" / "table.md").read_text()
+    assert "Otherwise than in the recipe: train.lr=0.2." in text
 
 
 def test_a_figure_is_drawn(npz: Path, tmp_path: Path) -> None:
@@ -353,6 +357,37 @@ def test_data_is_forgotten_when_memory_is_short(
     assert [data.inputs.shape for data in loaded.sets.values()] == [(6,)] * 2
     loaded.get(str(npz), {"data.limit": 150}, lambda _: None)
     assert [limit for _, limit in read] == [150, 100, 50, 150]
+
+
+def test_data_that_cannot_be_read_is_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = counted(monkeypatch)
+    report = reproduce(write(tmp_path, tmp_path / "none.npz"), out=tmp_path)
+    assert len(read) == 1
+    assert len(report.failed) == 8
+    assert {text.partition("'")[0] for text in report.failed.values()} == {
+        "There is no file or folder "
+    }
+
+
+def one_machine_lacks_it(recipe: Path, out: Path) -> dict[str, str]:
+    if os.environ["RANK"] == "1":
+        original = cell._read
+
+        def lacking(source: str, reads: dict[str, Any], show: Any) -> Any:
+            original(source, reads, show)
+            raise BadInput("this machine has no such file")
+
+        cell._read = lacking
+    return reproduce(recipe, out=out, seeds=1).failed
+
+
+def test_what_one_machine_of_several_lacks(toy: Path, tmp_path: Path, processes: Starter) -> None:
+    found = processes.group(2, one_machine_lacks_it, toy, tmp_path)
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
+    assert set(found[0].values()) == {"this machine has no such file"}
 
 
 def test_settings_that_read_data_are_taken_out(npz: Path) -> None:

@@ -29,9 +29,11 @@ class Outcome:
 
 @dataclass
 class Loaded:
-    """Sets that cells share are read once a process, as many as memory may be spent on."""
+    """Sets that cells share are read once a process, as many as memory may be spent on. One that
+    cannot be read is not tried again: to fetch it may take long."""
 
     sets: dict[str, LabelledData] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)  # why
 
     def get(self, source: str, settings: dict[str, Any], show: Show) -> Any:
         """The set, and takes the settings that say how to read it out of `settings`."""
@@ -43,10 +45,22 @@ class Loaded:
         key = json.dumps([source, reads])
         if key not in self.sets:
             self._make_room()
-            self.sets[key] = _read(source, reads, show)
+            self._read(key, source, reads, show)
         for name in reads:
             del settings[name]
         return self.sets[key]
+
+    def _read(self, key: str, source: str, reads: dict[str, Any], show: Show) -> None:
+        """A machine of several may lack it: then none goes on without the others."""
+        if key not in self.unread:
+            try:
+                self.sets[key] = _read(source, reads, show)
+            except errors.SelfAdaptError as error:
+                self.unread[key] = str(error)
+        for problem in distributed.from_all(self.unread.get(key)):
+            if problem is not None:
+                self.sets.pop(key, None)
+                raise errors.BadInput(problem)
 
     def _make_room(self) -> None:
         while self.sets and sum(found.inputs.nbytes for found in self.sets.values()) > IN_MEMORY:

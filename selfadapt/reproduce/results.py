@@ -71,7 +71,9 @@ def _table(study: Study, rows: list[tables.Row]) -> tables.Table:
     table = tables.build(
         rows, layout, expected, title=recipe.title, differences=study.scale == "paper"
     )
+    changed = ", ".join(f"{name}={value}" for name, value in study.changes.items())
     notes = [*table.notes, f"After {recipe.source}; {study.scale} scale.", recipe.note]
+    notes += [f"Otherwise than in the recipe: {changed}."] if changed else []
     if stands_for and any(cell.paper is not None for cell in _cells(table)):
         named = ", ".join(f"{name}={value}" for name, value in stands_for.items())
         notes.append(f"The paper's numbers are those of {named}: only their order compares.")

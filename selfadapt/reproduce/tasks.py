@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ class Study:
     folder: Path
     cells: Sequence[Cell]  # all of them
     tasks: Sequence[Task]  # those of this command's share
+    changes: Mapping[str, Any]  # settings of every cell, over the recipe's
 
     def path(self, cell: Cell) -> Path:
         return self.folder / "cells" / cell.name
@@ -89,10 +90,9 @@ def plan(
     changes = dict(settings or {})
     _check_changes(changes, cells)
     folder = Path(out) / f"{found.name}-{known}"
-    everything = Study(found, known, folder, cells, [])
+    everything = Study(found, known, folder, cells, [], changes)
     mine = cells[part - 1 :: parts]
-    tasks = [_task(everything, cell, changes, data_root) for cell in mine]
-    return Study(found, known, folder, cells, tasks)
+    return replace(everything, tasks=[_task(everything, cell, data_root) for cell in mine])
 
 
 def _scale(given: str) -> Scale:
@@ -122,10 +122,8 @@ def _check_changes(changes: Mapping[str, Any], cells: Sequence[Cell]) -> None:
             )
 
 
-def _task(
-    about: Study, cell: Cell, changes: Mapping[str, Any], data_root: str | Path | None
-) -> Task:
-    settings = {**cell.settings, **changes}
+def _task(about: Study, cell: Cell, data_root: str | Path | None) -> Task:
+    settings = {**cell.settings, **about.changes}
     if data_root is not None and sources.has_files(str(settings["data.name"])):
         settings.setdefault("data.root", str(Path(data_root).expanduser().absolute()))
     return Task(cell.name, str(about.path(cell)), settings, cell.seed)
