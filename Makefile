@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 OUT ?= demo
 
-.PHONY: demo test test-slow test-paper check bench docs clean
+.PHONY: demo test test-slow test-paper check bench results docs clean
 
 demo: .venv/ready  ## ordinary and self-adaptive training side by side on noisy digits
 	$(BIN)/selfadapt demo --out $(OUT)
@@ -25,6 +25,9 @@ check: .venv/ready  ## lint, format, types
 bench: .venv/ready  ## ratios against named rivals, written to results/
 	$(BIN)/python benchmarks/speed.py $(if $(CIFAR),--cifar $(CIFAR))
 	$(BIN)/python benchmarks/pages.py
+
+results: .venv/ready  ## docs/results.md from the studies kept under results/study/
+	$(BIN)/python benchmarks/results_page.py
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build

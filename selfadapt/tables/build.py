@@ -42,7 +42,7 @@ def build(
     if not done:
         raise BadInput(f"none of these {len(rows)} runs is finished, so there is nothing to tell")
     layout = layout or layout_for(done)
-    groups.check_keys((*layout.rows, *layout.columns), done)
+    groups.check_keys((*layout.rows, *layout.columns), rows)
     metrics.check(layout.metrics, done)
     ratios = dict(zip(map(id, done), costs(done, baseline), strict=True))
     beside = _Beside(ratios, expected, differences)
