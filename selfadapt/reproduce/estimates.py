@@ -27,7 +27,7 @@ from selfadapt.reproduce.measure import Cost, measure
 from selfadapt.reproduce.tasks import Study, Task
 from selfadapt.reproduce.workers import threads_each
 
-PATIENCE_SECONDS = 180.0  # what is not measured by then is left unknown
+PATIENCE_SECONDS = 120.0  # what is not measured by then is left unknown
 
 
 @dataclass(frozen=True)
