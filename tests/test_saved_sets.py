@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+import torch
 from PIL import Image
 from support import blobs
 
@@ -19,7 +20,13 @@ from selfadapt import cli, corruption
 from selfadapt.data import LabelledData, images
 from selfadapt.errors import BadInput, UnknownName
 
-QUICK = {"net.width": 8, "train.epochs": 2, "train.batch": 20, "data.validation": 0.2}
+QUICK = {
+    "net.width": 8,
+    "train.epochs": 2,
+    "train.batch": 20,
+    "data.validation": 0.2,
+    "train.curves": True,
+}
 
 
 def pictures(n: int = 80, channels: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -53,6 +60,11 @@ def assert_same_set(saved: LabelledData, data: LabelledData) -> None:
         assert (found is None) == (expected is None), name
         assert found is None or (found == expected).all(), name
     assert (everything(saved) == everything(data)).all()
+    before = [each.clean_inputs for each in (saved, data)]
+    assert (before[0] is None) == (before[1] is None) == (data.noisy_images is None)
+    if before[0] is not None and before[1] is not None:
+        rows = np.arange(len(data))
+        assert torch.equal(before[0].read(rows)[0], before[1].read(rows)[0])
     assert everything(saved).dtype == everything(data).dtype
     for name in ("classes", "id_name", "augment", "features", "corrupted"):
         assert getattr(saved, name) == getattr(data, name), name
@@ -125,6 +137,10 @@ def test_the_file_says_which_rows_were_changed(tmp_path: Path) -> None:
             assert (file["true"] == clean.labels).all(), "the first ones, however often corrupted"
             assert ("noisy_images" in file) == (name == "both")
     assert 0 < both.noisy_images.sum() < wrong.sum() < images_too.sum()
+    again = selfadapt.corrupt(both, "random_pixels", rate=0.5, seed=3)
+    assert again.noisy_images.sum() > 40, "those of the first noise are changed still"
+    assert_same_set(saved(again, tmp_path / "again.npz"), again)
+    assert (again.clean_inputs.read(np.arange(len(clean)))[0].numpy() == everything(clean)).all()
 
 
 def run_of(data: Any, to: Path, **more: Any) -> Any:
@@ -151,8 +167,11 @@ def test_a_run_on_the_saved_set_is_the_run_with_that_noise(
     for part in ("error_rate", "fingerprint", "noisy_images", "fingerprint_images"):
         assert by_itself.about["noise"][part] == direct.about["noise"][part], part
     assert by_itself.labels == direct.labels
-    losses = [[line["loss"] for line in run.log] for run in (direct, by_itself)]
-    assert losses[0] == losses[1]
+    for one, other in zip(direct.log, by_itself.log, strict=True):
+        figures = [name for name in one if "second" not in name]
+        assert [one[name] for name in figures] == [other[name] for name in figures]
+        assert one["validation_true_accuracy"] is not None
+        assert one["fitted_true"] is not None
     count = int((by_itself.labels["true"].to_numpy() != by_itself.labels["given"].to_numpy()).sum())
     assert f"{count:,} labels changed" in told or "18 images changed" in told
 
@@ -215,10 +234,27 @@ def test_a_class_that_nobody_is_labelled_with_any_more(tmp_path: Path) -> None:
     assert_same_set(saved(data, tmp_path / "set.npz"), data)
 
 
-def test_corrupted_images_are_no_test_part(tmp_path: Path) -> None:
-    data = selfadapt.corrupt(selfadapt.load(pictures(), test=0), "gaussian")
-    selfadapt.save(data, tmp_path / "set.npz")
-    with pytest.raises(BadInput, match=r"corrupted images and no test part.*data\.test=PATH"):
+@pytest.mark.parametrize("to", ["set.npz", "set"])
+def test_what_is_held_out_of_corrupted_images_is_as_it_was(to: str, tmp_path: Path) -> None:
+    before = selfadapt.load(pictures(), test=0)
+    selfadapt.save(selfadapt.corrupt(before, "gaussian", rate=1.0), tmp_path / to)
+    found = selfadapt.load(tmp_path / to, test=0.25)
+    assert found.test is not None
+    held = [int(row) for row in found.test.ids]
+    assert len(held) == 20
+    assert (everything(found.test) == everything(before)[held]).all()
+    assert found.test.noisy_images is found.test.clean_inputs is None
+    assert found.noisy_images is not None
+    assert found.noisy_images.all()
+    assert "images before they were corrupted" in found.notes[0]
+
+
+def test_images_before_corruption_that_are_too_few(tmp_path: Path) -> None:
+    selfadapt.save(selfadapt.corrupt(selfadapt.load(pictures()), "gaussian"), tmp_path / "set.npz")
+    with np.load(tmp_path / "set.npz") as file:
+        arrays = dict(file)
+    np.savez(tmp_path / "set.npz", **{**arrays, "clean": arrays["clean"][1:]})
+    with pytest.raises(BadInput, match="does not hold one image for each that was corrupted"):
         selfadapt.load(tmp_path / "set.npz")
 
 

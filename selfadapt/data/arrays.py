@@ -53,7 +53,11 @@ def read_arrays(
         given = labels.clean(_plain(arrays[true]), f"{where}, {true}")
         train = replace(train, true=_as_many(given, train, where))
     if about.noisy_images is not None:
-        train = replace(train, noisy_images=_plain(arrays[about.noisy_images]).astype(bool))
+        noisy = _plain(arrays[about.noisy_images]).astype(bool)
+        train = replace(train, noisy_images=noisy)
+        if about.clean is not None:
+            before = samples(arrays[about.clean], where)
+            train = replace(train, clean=_with(before, noisy, np.array(train.x), where))
     if about.id_name is not None and wanted.id is None:
         train = replace(train, id_name=about.id_name)
     train = replace(train, features=about.features)
@@ -61,11 +65,21 @@ def read_arrays(
     return Found(name, train, test, classes, augment=about.augment, corrupted=about.corrupted)
 
 
+def _with(
+    before: NDArray[Any], noisy: NDArray[np.bool_], x: NDArray[Any], where: str
+) -> NDArray[Any]:
+    """x with the images that were corrupted as they were."""
+    if noisy.shape != (len(x),) or before.shape != (noisy.sum(), *x.shape[1:]):
+        raise BadInput(f"{where} does not hold one image for each that was corrupted")
+    x[noisy] = before
+    return x
+
+
 def _kept(arrays: Mapping[str, Any], where: str) -> Kept:
     if kept.NAME not in arrays:
         return Kept()
     about = kept.from_text(str(_plain(arrays[kept.NAME])), where)
-    _check_keys((about.true, about.noisy_images), arrays, where)
+    _check_keys((about.true, about.noisy_images, about.clean), arrays, where)
     return about
 
 

@@ -87,11 +87,6 @@ def _numbered(found: Found) -> Found:
 
 
 def _hold_out(found: Found, share: float) -> Found:
-    if share and found.train.noisy_images is not None:
-        raise BadInput(
-            f"{found.name} has corrupted images and no test part, and what would be held out of it "
-            "would be corrupted too: name a test set, data.test=PATH, or data.test=0 for none"
-        )
     stay, held = split.hold_out(found.train.y, share)
     count = f"{len(held):,} of {len(found.train):,} samples"
     if share == 0:
@@ -100,10 +95,13 @@ def _hold_out(found: Found, share: float) -> Found:
         told = f"no test part, and {len(found.train):,} samples are too few to hold one out"
         return replace(found, notes=(*found.notes, told))
     told = f"no test part: held out {count}, stratified (data.test=0 for none)"
-    test = replace(found.train.take(held), true=None)
+    test = replace(found.train.take(held), true=None, noisy_images=None, clean=None)
     if found.train.true is not None:
         test = replace(test, y=found.train.true[held])
         told += "; measured by their true labels"
+    if (before := found.train.take(held).clean) is not None:
+        test = replace(test, x=before)
+        told += " and their images before they were corrupted"
     return replace(found, train=found.train.take(stay), test=test, notes=(*found.notes, told))
 
 
@@ -141,12 +139,16 @@ def _opened(
         inputs, bad = open_images(part.x, side, progress, f"reading {what} images")
     else:
         inputs = InMemory(as_tensor(part.x, side))
+    clean: Inputs | None = None
+    if isinstance(part.clean, list):
+        clean, _ = open_images(part.clean, side, progress, "reading images before corruption")
+    elif part.clean is not None:
+        clean = InMemory(as_tensor(part.clean, side))
     notes = check_quarantine(bad, len(part), part.ids, what)
     true = None if part.true is None else part.true.astype(np.int64)
     ids, noisy = tuple(part.ids), part.noisy_images
-    return LabelledData(
-        name, inputs, part.y, classes, ids, part.id_name, true, noisy, quarantined=bad, notes=notes
-    )
+    data = LabelledData(name, inputs, part.y, classes, ids, part.id_name, true, noisy, clean)
+    return replace(data, quarantined=bad, notes=notes)
 
 
 def _check_alike(data: LabelledData) -> None:

@@ -34,6 +34,9 @@ def found(name: str, table: Table, wanted: Wanted) -> Found:
     if kept.noisy_images is not None:
         column = table.rows[_known(table, kept.noisy_images)]
         train = replace(train, noisy_images=np.array(column.to_pylist(), bool))
+    if kept.clean is not None:
+        pairs = zip(_images(table, _known(table, kept.clean)), train.x, strict=True)
+        train = replace(train, clean=[before or now for before, now in pairs])
     if kept.id_name is not None and wanted.id is None:
         train = replace(train, id_name=kept.id_name)
     return Found(

@@ -62,7 +62,8 @@ def with_image_noise(data: LabelledData, noise: ImageNoise, name: str) -> Labell
     # labels stay as they are, and nobody has said that any is wrong
     true = data.labels if data.true_labels is None else data.true_labels
     before = data.inputs if data.clean_inputs is None else data.clean_inputs
-    data = replace(data, noisy_images=noise.chosen, clean_inputs=before)
+    chosen = noise.chosen if data.noisy_images is None else noise.chosen | data.noisy_images
+    data = replace(data, noisy_images=chosen, clean_inputs=before)
     return replace(data, inputs=inputs, true_labels=true)
 
 

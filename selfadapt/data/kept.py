@@ -18,6 +18,7 @@ class Kept:
 
     true: str | None = None  # the column of true labels
     noisy_images: str | None = None  # the column that says whose pixels were changed
+    clean: str | None = None  # the images of those, before
     id_name: str | None = None  # as in LabelledData
     augment: Augment = "crop_flip"
     features: tuple[str, ...] | None = None

@@ -47,17 +47,23 @@ class Part:
     true: NDArray[Any] | None = None
     features: tuple[str, ...] | None = None  # the columns that x was read from
     noisy_images: NDArray[np.bool_] | None = None  # as in LabelledData
+    clean: NDArray[Any] | Encoded | None = None  # x before images were corrupted
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: Rows) -> Part:
         chosen = rows.tolist()
-        x = [self.x[i] for i in chosen] if isinstance(self.x, list) else self.x[rows]
+        x, clean = _taken(self.x, rows), None if self.clean is None else _taken(self.clean, rows)
         true = None if self.true is None else self.true[rows]
         noisy = None if self.noisy_images is None else self.noisy_images[rows]
         ids = [self.ids[i] for i in chosen]
-        return replace(self, x=x, y=self.y[rows], ids=ids, true=true, noisy_images=noisy)
+        kept = replace(self, x=x, y=self.y[rows], ids=ids, true=true)
+        return replace(kept, noisy_images=noisy, clean=clean)
+
+
+def _taken(x: NDArray[Any] | Encoded, rows: Rows) -> NDArray[Any] | Encoded:
+    return [x[i] for i in rows.tolist()] if isinstance(x, list) else x[rows]
 
 
 @dataclass(frozen=True)

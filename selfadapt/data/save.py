@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -28,8 +29,12 @@ _BESIDE = "Name a folder instead of an .npz file: it is written image by image, 
 
 
 def write_npz(data: LabelledData, to: BinaryIO) -> None:
-    """x, y, true, noisy (whether label or image was changed), ids, classes, x_test, y_test."""
+    """x, y, true, noisy (whether label or image was changed), ids, classes, x_test, y_test; and of
+    the images that were changed what they were before, clean."""
     arrays: dict[str, Any] = {"x": _values(data), "y": data.labels, **_what_is_wrong(data)}
+    if data.clean_inputs is not None and data.noisy_images is not None:
+        before = replace(data, inputs=data.clean_inputs)
+        arrays["clean"] = _values(before, np.flatnonzero(data.noisy_images))
     texts = {"ids": data.ids, "classes": data.classes, kept.NAME: _about(data).to_text()}
     arrays |= {name: np.array(text) for name, text in texts.items()}
     if data.test is not None:
@@ -65,15 +70,18 @@ def check_parquet(data: LabelledData) -> None:
 
 
 def write_parquet(data: LabelledData, to: BinaryIO, progress: Progress | None = None) -> None:
-    """image, label, true, noisy, id; read, encoded and written a few rows at a time. An image that
-    cannot be read keeps its row, and is empty."""
+    """image, label, true, noisy, id, clean; read, encoded and written a few rows at a time. An
+    image that cannot be read keeps its row, and is empty."""
     tell, wrong = progress or no_progress, _what_is_wrong(data)
     schema = _schema(data, wrong)
     with pq.ParquetWriter(to, schema, compression="zstd") as writer:
         for rows in np.split(np.arange(len(data)), range(_AT_ONCE, len(data), _AT_ONCE)):
             ids = [data.ids[row] for row in rows.tolist()]
-            columns = {"image": _encoded(data, rows), "label": data.labels[rows], "id": ids}
+            images = _encoded(data, data.inputs, rows)
+            columns = {"image": images, "label": data.labels[rows], "id": ids}
             columns |= {name: values[rows] for name, values in wrong.items()}
+            if "clean" in schema.names:
+                columns["clean"] = _before(data, rows)
             writer.write_table(pa.table(columns, schema=schema))
             tell(int(rows[-1]) + 1, len(data), "writing images")
 
@@ -89,6 +97,8 @@ def _schema(data: LabelledData, wrong: Mapping[str, NDArray[Any]]) -> pa.Schema:
         features[name] = {"dtype": str(fields[name]), "_type": "Value"}
     if "true" in wrong:
         features["true"] = features["label"]
+    if data.clean_inputs is not None:
+        fields["clean"], features["clean"] = _IMAGE, features["image"]
     metadata = {
         "huggingface": json.dumps({"info": {"features": features}}),
         kept.NAME: _about(data).to_text(),
@@ -96,8 +106,17 @@ def _schema(data: LabelledData, wrong: Mapping[str, NDArray[Any]]) -> pa.Schema:
     return pa.schema(list(fields.items()), metadata=metadata)
 
 
-def _encoded(data: LabelledData, rows: Rows) -> list[dict[str, bytes | None]]:
-    x, failed = data.inputs.read(rows)
+def _before(data: LabelledData, rows: Rows) -> list[dict[str, bytes | None] | None]:
+    """The images that were changed, as they were; nothing for the others."""
+    assert data.clean_inputs is not None
+    assert data.noisy_images is not None
+    changed = data.noisy_images[rows]
+    images = iter(_encoded(data, data.clean_inputs, rows[changed]))
+    return [next(images) if each else None for each in changed.tolist()]
+
+
+def _encoded(data: LabelledData, inputs: Inputs, rows: Rows) -> list[dict[str, bytes | None]]:
+    x, failed = inputs.read(rows)
     lost = failed.keys() | data.quarantined.keys()
     pairs = zip(rows.tolist(), x.cpu().numpy(), strict=True)
     return [{"bytes": b"" if r in lost else _png(image), "path": None} for r, image in pairs]
@@ -124,6 +143,7 @@ def _about(data: LabelledData) -> Kept:
     return Kept(
         true="true" if "true" in wrong else None,
         noisy_images="noisy_images" if "noisy_images" in wrong else None,
+        clean=None if data.clean_inputs is None else "clean",
         id_name=data.id_name,
         augment=data.augment,
         features=data.features,
