@@ -77,12 +77,13 @@ class RunDir:
             return "done"
         return "partial" if self.run_file.exists() else "new"
 
-    def create(self) -> bool:
-        """Make the directory, or refuse one that holds something else. Whether it was not there."""
+    def create(self) -> list[Path]:
+        """Make the directory, or refuse one that holds something else. What was made: the folders
+        it lies in come last, the outermost of all."""
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise BadInput(f"{self.path} is a file; a run needs a directory of its own")
-            made = not self.path.exists()
+            made = [path for path in (self.path, *self.path.parents) if not path.exists()]
             self._refuse_foreign()
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -103,14 +104,13 @@ class RunDir:
                 "name another directory"
             )
 
-    def leave(self, made: bool) -> None:
+    def leave(self, made: list[Path]) -> None:
         """Leave no trace of a run that did not begin. Only for who holds the lock."""
         if self.status() == "new":
             self.lock_file.unlink(missing_ok=True)
-            if made:
-                for path in (self.stages, self.path):
-                    with suppress(OSError):  # not there, or something is in it by now
-                        path.rmdir()
+            for path in (self.stages, *made) if made else ():
+                with suppress(OSError):  # not there, or something is in it by now
+                    path.rmdir()
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -85,20 +85,29 @@ def test_a_directory_with_hidden_files_is_empty(tmp_path: Path) -> None:
 
 
 def test_leaving_a_run_that_did_not_begin(tmp_path: Path) -> None:
-    run = RunDir(tmp_path / "run")
+    run = RunDir(tmp_path / "runs" / "a")
     made = run.create()
     with run.lock():
         run.leave(made)
-    assert not run.path.exists()
-    run.create()
+    assert not any(tmp_path.iterdir())
+    made = run.create()
     with run.lock():
         (run.path / "theirs").touch()
-        run.leave(made=True)
+        run.leave(made)
     assert [path.name for path in run.path.iterdir()] == ["theirs"]
     with run.lock():
         run.write_json(run.run_file, {})
-        run.leave(made=True)
+        run.leave(made)
     assert run.run_file.exists()
+
+
+def test_leaving_a_folder_that_was_there(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "empty")
+    run.path.mkdir()
+    with run.lock():
+        run.leave(run.create())
+    assert run.path.is_dir()
+    assert not any(run.path.iterdir())
 
 
 def test_the_log_without_a_line_that_was_cut_off(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -100,7 +101,7 @@ def _alone_in(run: RunDir) -> Iterator[None]:
     """The first process takes the directory; if it cannot, none goes on."""
     lock = run.lock()
 
-    def take() -> bool:
+    def take() -> list[Path]:
         try:
             made = run.create()
             lock.__enter__()
