@@ -65,7 +65,7 @@ def read_named(archive: Archive, wanted: Wanted) -> Found:
     for folder in (wanted.root, cache()):
         if folder is not None and (found := find(archive, folder, wanted.progress)) is not None:
             return found
-    path = fetch(archive.address, archive.file, archive.md5, wanted.progress)
+    path = fetch(archive.address, archive.file, archive.md5, wanted.progress, wanted.root)
     return read_archive(archive, path, wanted.progress)
 
 

@@ -25,9 +25,15 @@ def cache() -> Path:
     return Path(given) if given else Path.home() / ".cache" / "selfadapt"
 
 
-def fetch(address: str, name: str, md5: str, progress: Progress | None = None) -> Path:
+def fetch(
+    address: str,
+    name: str,
+    md5: str,
+    progress: Progress | None = None,
+    root: Path | None = None,
+) -> Path:
     """The file `name` of the cache. What arrives lies in NAME.part until its checksum is right,
-    and an interrupted transfer continues from there."""
+    and an interrupted transfer continues from there. `root` is where it was looked for in vain."""
     target = cache() / name
     if target.is_file():
         return target
@@ -43,7 +49,7 @@ def fetch(address: str, name: str, md5: str, progress: Progress | None = None) -
         # Another process may have fetched it while this one waited.
         if not target.is_file():
             part = target.with_name(f"{target.name}.part")
-            _transfer(address, part, progress or no_progress)
+            _transfer(address, part, progress or no_progress, root)
             _check(part, md5, address)
             part.replace(target)
     return target
@@ -56,7 +62,7 @@ def _alone(target: Path) -> TextIO:
     return lock
 
 
-def _transfer(address: str, part: Path, progress: Progress) -> None:
+def _transfer(address: str, part: Path, progress: Progress, root: Path | None) -> None:
     """Ask for what is missing until all is there."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -64,7 +70,7 @@ def _transfer(address: str, part: Path, progress: Progress) -> None:
             return
         except (OSError, http.client.HTTPException) as error:
             if attempt == ATTEMPTS or _is_final(error):
-                raise SelfAdaptError(_failure(address, part, error)) from None
+                raise SelfAdaptError(_failure(address, part, error, root)) from None
             time.sleep(PAUSE_SECONDS)
 
 
@@ -72,12 +78,14 @@ def _is_final(error: Exception) -> bool:
     return isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500
 
 
-def _failure(address: str, part: Path, error: Exception) -> str:
+def _failure(address: str, part: Path, error: Exception, root: Path | None) -> str:
     kept = f" {_size(part):,} bytes are kept and the next attempt continues." if _size(part) else ""
-    return (
-        f"{address} could not be fetched: {error}.{kept} Without a network, get the file "
-        "elsewhere, put it into a folder and name the folder with data.root."
-    )
+    name = address.rpartition("/")[2]
+    if root is None:
+        without = "get the file elsewhere, put it into a folder and name the folder with data.root."
+    else:
+        without = f"get {name} elsewhere and put it into {root}: the set is not there."
+    return f"{address} could not be fetched: {error}.{kept} Without a network, {without}"
 
 
 def _size(part: Path) -> int:

@@ -15,7 +15,7 @@ import pytest
 from selfadapt.data import cifar, load, sources
 from selfadapt.data.fetch import cache
 from selfadapt.data.sources import fashion_mnist
-from selfadapt.errors import BadInput, DamagedFile
+from selfadapt.errors import BadInput, DamagedFile, SelfAdaptError
 
 RNG = np.random.default_rng(2)
 NAMES = {10: [f"class{i}" for i in range(10)], 100: [f"fine{i}" for i in range(100)]}
@@ -103,6 +103,12 @@ def test_cifar_fetched(published, web, tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "cache" / archive.file).read_bytes() == content
     (folder / archive.file).unlink()
     check(load(archive.name), pixels, labels)
+    monkeypatch.setenv("SELFADAPT_CACHE", str(tmp_path / "another"))
+    with pytest.raises(SelfAdaptError) as told:
+        load(archive.name, root=tmp_path)
+    assert f"get {archive.file} elsewhere and put it into {tmp_path}: the set is" in str(told.value)
+    with pytest.raises(SelfAdaptError, match=r"name the folder with data\.root"):
+        load(archive.name)
 
 
 def test_pickles_are_never_read(published, tmp_path: Path):

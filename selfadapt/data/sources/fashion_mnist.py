@@ -44,7 +44,7 @@ def read(wanted: Wanted) -> Found:
 
 def _fetched(wanted: Wanted) -> Found:
     for file, md5 in MD5.items():
-        fetch(f"{ADDRESS}/{file}", f"fashion-mnist/{file}", md5, wanted.progress)
+        fetch(f"{ADDRESS}/{file}", f"fashion-mnist/{file}", md5, wanted.progress, wanted.root)
     found = idx.read_folder(cache() / "fashion-mnist", CLASSES)
     if found is None:
         raise BadInput(f"{cache() / 'fashion-mnist'} lost its files while they were read")
