@@ -213,14 +213,22 @@ def corrupt(
 
 
 @app.command(name="list")
-def list_names() -> None:
+def list_names(name: str | None = None, /) -> None:
     """List the methods, data sources, nets and corruptions there are, with their settings.
 
-    Example: selfadapt list
+    Example: selfadapt list sat
+
+    Parameters
+    ----------
+    name
+        Only this one, with its whole card: formula, paper, code.
     """
     from selfadapt import catalogue, terminal
 
-    catalogue.show(terminal.console())
+    if name is None:
+        catalogue.show(terminal.console())
+    else:
+        catalogue.show_one(terminal.console(), name)
 
 
 app.command(study_verbs.reproduce)
@@ -250,8 +258,16 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
             raise
-        return _complain(f"{error.strerror}: {error.filename or 'writing the run'}", 2)
+        return _complain(_of_the_disk(error), 2)
     return 0
+
+
+def _of_the_disk(error: OSError) -> str:
+    """A full disk is found in the middle of a file, and the system does not say which."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" for {error.filename}" if error.filename else ""
+        return f"{error.strerror}{where}: make room, then give the same command again"
+    return f"{error.strerror}: {error.filename or 'what was to be written'}"
 
 
 def _complain(message: str, code: int, speaks: bool | None = None) -> int:

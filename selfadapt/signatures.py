@@ -29,18 +29,31 @@ def settings_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 def meanings(function: Callable[..., Any]) -> dict[str, str]:
     """What the docstring says of each setting, on a line "name: …" or "name, name: …"; indented
     lines go on."""
-    known, found = settings_of(function), dict[str, str]()
+    found: dict[str, str] = {}
+    for named, text in _told(function):
+        found |= {name: f"{found[name]} {text}" if name in found else text for name in named}
+    return found
+
+
+def card(function: Callable[..., Any]) -> str:
+    """The docstring without what it says of settings."""
+    return "\n".join(text for named, text in _told(function) if not named).strip()
+
+
+def _told(function: Callable[..., Any]) -> Iterator[tuple[list[str], str]]:
+    """Each line of the docstring, with the settings that it is about."""
+    known = settings_of(function)
     named: list[str] = []
     for line in (inspect.getdoc(function) or "").splitlines():
         before, colon, text = line.partition(": ")
         if colon and known.keys() >= set(before.split(", ")):
             named = before.split(", ")
-            found |= dict.fromkeys(named, text.strip())
-        elif line.startswith(" "):
-            found |= {name: f"{found[name]} {line.strip()}" for name in named}
+            yield named, text.strip()
+        elif named and line.startswith(" "):
+            yield named, line.strip()
         else:
             named = []
-    return found
+            yield named, line
 
 
 def bind(

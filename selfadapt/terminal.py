@@ -84,31 +84,39 @@ class RunView:
         self.method = self.name = name
         self.task = view.bars.add_task(escape(name), total=None, text="waiting")
         self.said = time.monotonic()
+        self.reached = ""  # what was said of the last epoch
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         if "note" in event:
             self.view.note(event["note"])
         elif "stage" in event:
             self.name = " · ".join(filter(None, (self.method, event["stage"])))
+            self.reached = ""
             self.view.bars.update(self.task, description=escape(self.name), completed=0)
         elif "line" in event:
             self._line(event["line"], event["epochs"])
         elif "step" in event:
             done = event["epoch"] + event["step"] / event["steps"]
-            self.view.bars.update(self.task, completed=done, total=event["epochs"])
+            text = self.reached or f"epoch {event['epoch'] + 1}/{event['epochs']}"
+            self.view.bars.update(self.task, completed=done, total=event["epochs"], text=text)
         elif "what" in event:
-            text = f"{event['what']} {event['done']:,}/{event['total']:,}"
-            if "epoch" in event:  # the bar stands for the epochs
-                self.view.bars.update(self.task, text=text)
-            else:
-                done, total = event["done"], event["total"]
-                self.view.bars.update(self.task, completed=done, total=total, text=text)
+            self._work(event)
+
+    def _work(self, event: Mapping[str, Any]) -> None:
+        """Something beside training: once it is done, the bar tells of the epochs again."""
+        done, total = event["done"], event["total"]
+        text = f"{event['what']} {done:,}/{total:,}"
+        if "epoch" in event:  # the bar stands for the epochs
+            self.view.bars.update(self.task, text=text)
+        else:
+            text = self.reached if done == total and self.reached else text
+            self.view.bars.update(self.task, completed=done, total=total, text=text)
 
     def close(self) -> None:
         self.view.bars.remove_task(self.task)
 
     def _line(self, line: Mapping[str, Any], epochs: int) -> None:
-        text = summary(line, epochs)
+        text = self.reached = summary(line, epochs)
         self.view.bars.update(self.task, completed=line["epoch"] + 1, total=epochs, text=text)
         last = line["epoch"] + 1 == epochs
         if self.view.live or self.view.quiet:

@@ -313,7 +313,7 @@ def test_a_disk_that_is_full(
     monkeypatch.setattr(rundir.os, "fsync", full)
     assert cli.run(command) == 2
     told = capsys.readouterr().err
-    assert "No space left on device" in told
+    assert "No space left on device for run.json: make room" in told
     assert "Traceback" not in told
     monkeypatch.undo()
     assert cli.run(command) == 0

@@ -262,16 +262,57 @@ def test_measuring_leaves_the_bar_where_the_epochs_are() -> None:
         assert (task.completed, task.total) == (3, 4)
 
 
+LINE = {"loss": 0.25, "validation_accuracy": None, "test_accuracy": 0.5, "labels_changed": None}
+
+
+def test_a_bar_tells_of_the_epochs_when_other_work_is_done() -> None:
+    with terminal.View(terminal.console()) as view:
+        show = view.run("erm")
+        [task] = view.bars.tasks
+        show({"what": "looking at the inputs", "done": 9, "total": 9})
+        show({"epoch": 0, "step": 1, "steps": 4, "epochs": 2})
+        assert task.fields["text"] == "epoch 1/2"
+        show({"line": {"epoch": 1, **LINE}, "epochs": 2})
+        show({"what": "predicting the training samples", "done": 5, "total": 9})
+        assert task.fields["text"] == "predicting the training samples 5/9"
+        show({"what": "predicting the training samples", "done": 9, "total": 9})
+        assert task.fields["text"] == "epoch 2/2 · loss 0.250 · test 50.0 %"
+        assert task.finished
+
+
 def test_list(call: Call) -> None:
     told = call("list")
     names = ("sat", "erm", "mlp", "small_cnn", "resnet18", "digits", "cifar10", "fashion-mnist")
-    settings = ("momentum=0.9", "smoothing=0.0", "rate=0.4", "epochs=200", "width=")
+    settings = ("momentum=0.9", "smoothing=0", "rate=0.4", "epochs=200", "width=")
     for word in (*names, *settings, "uniform", "hf:owner/name", "module:function"):
         assert word in told, word
     meanings = ("passes over the training samples", "ordinary training before beliefs move")
     for word in (*meanings, "the share to hold out", "the share of each label"):
         assert word in told, word
     assert max(map(len, told.splitlines())) <= 100
+    assert "<class" not in told
+    assert "path (to be given)" in told  # of a corruption by a file's matrix
+
+
+CARDS = {
+    "sat": ("(method)", "Huang, Zhang & Zhang, NeurIPS 2020", "loss = Σ w_i", "momentum=0.9"),
+    "resnet18": ("(net)", "Residual net of 18 layers", "width=64"),
+    "uniform": ("(corruption)", "drawn from ALL classes", "rate=0.4"),
+    "cifar10": ("(data)", "Krizhevsky"),
+}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_whole_card(name: str, call: Call) -> None:
+    told = call("list", name)
+    for part in CARDS[name]:
+        assert told.count(part) == 1, part
+    assert max(map(len, told.splitlines())) <= 100
+
+
+def test_a_card_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["list", "satt"]) == 2
+    assert "'satt'. Did you mean 'sat'?" in capsys.readouterr().err
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
