@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 
 from rich import box
 from rich.cells import cell_len
@@ -22,7 +23,9 @@ def show(title: str, grids: Sequence[Grid], notes: Sequence[str], console: Conso
         console.print(f"[bold]{escape(title)}[/]")
     for grid in grids:
         console.print(f"\n{escape(grid.title)}")
-        for part in fitting(grid, limit):
+        for number, part in enumerate(fitting(grid, limit)):
+            if number:
+                console.print()
             console.print(_drawn(part))
     if notes:
         console.print()
@@ -31,18 +34,19 @@ def show(title: str, grids: Sequence[Grid], notes: Sequence[str], console: Conso
         console.print(f"[{style}]{escape(note)}[/]", width=limit, soft_wrap=False)
 
 
-def fitting(grid: Grid, limit: int) -> Iterator[Grid]:
-    """As it is, or turned; else cut into parts, each with the names of its lines."""
+def fitting(grid: Grid, limit: int) -> list[Grid]:
+    """As it is, or turned; else cut into parts of about as many columns, each with the names of
+    its lines."""
     turned = grid.transposed()
     if width(grid) > limit >= width(turned):
-        grid = turned
-    first, columns = 0, len(grid.heads)
-    while first < columns:
-        last = first + 1
-        while last < columns and width(grid.columns(slice(first, last + 1))) <= limit:
-            last += 1
-        yield grid.columns(slice(first, last))
-        first = last
+        return [turned]
+    columns = len(grid.heads)
+    for parts in range(1, columns + 1):
+        edges = [columns * part // parts for part in range(parts + 1)]
+        found = [grid.columns(slice(*between)) for between in pairwise(edges)]
+        if all(width(part) <= limit for part in found):
+            break
+    return found
 
 
 def width(grid: Grid) -> int:

@@ -20,13 +20,14 @@ def costs(rows: Sequence[Row], baseline: str = BASELINE) -> list[float | None]:
     there may be none: then over the baseline's, under its own. None where there is no such run, or
     it was made on another machine."""
     known = [row for row in rows if row.get("method.name") == baseline and _seconds(row)]
-    known.sort(key=_knobs_used)  # the plainest first
-    return [_ratio(row, known) for row in rows]
+    comparable: dict[tuple[str, ...], list[Row]] = {}
+    for row in sorted(known, key=_knobs_used):  # the plainest first
+        comparable.setdefault(_surroundings(row), []).append(row)
+    return [_ratio(row, comparable.get(_surroundings(row), [])) for row in rows]
 
 
-def _ratio(row: Row, baselines: Sequence[Row]) -> float | None:
+def _ratio(row: Row, comparable: Sequence[Row]) -> float | None:
     mine = _seconds(row)
-    comparable = [one for one in baselines if _surroundings(one) == _surroundings(row)]
     alike = [one for one in comparable if _schedule(one) == _schedule(row)]
     own = [
         one for one in comparable if row.get("protocol") == "own" and one.get("protocol") in _OWN

@@ -196,6 +196,18 @@ def test_what_fits_neither_way_is_split(width: int, tmp_path: Path) -> None:
     assert "…" not in text, "nothing is cut off"
 
 
+def test_parts_are_of_about_as_many_columns(tmp_path: Path) -> None:
+    """Not ten columns, and then the time alone."""
+    methods = ("erm", *(f"method_{number:02}" for number in range(12)))
+    layout = Layout(["method.name", "corruption.name"], ["corruption.rate"])
+    text = shown(a_table(tmp_path, methods, TWELVE, layout=layout), 90)
+    counts = [
+        len(re.findall(r"%|time", line)) for line in text.splitlines() if "noise rate" in line
+    ]
+    assert sum(counts) == 13
+    assert max(counts) - min(counts) <= 1
+
+
 def test_a_wide_terminal_is_not_filled_beyond_a_hundred(tmp_path: Path) -> None:
     methods = tuple(f"method_{number:02}" for number in range(13))
     text = shown(a_table(tmp_path, methods, TWELVE), 200)
