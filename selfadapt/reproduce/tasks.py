@@ -91,8 +91,23 @@ def plan(
     _check_changes(changes, cells)
     folder = Path(out) / f"{found.name}-{known}"
     everything = Study(found, known, folder, cells, [], changes)
-    mine = cells[part - 1 :: parts]
+    mine = _in_turn(cells[part - 1 :: parts])
     return replace(everything, tasks=[_task(everything, cell, data_root) for cell in mine])
+
+
+def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
+    """Seed by seed, and of a seed the methods on one problem one after the other: so times that are
+    compared are measured close together, and one seed of everything is there early."""
+    seeds = list(dict.fromkeys(cell.seed for cell in cells))
+    problems: dict[tuple[int, str], list[Cell]] = {}
+    for cell in cells:
+        problem = {
+            k: v for k, v in cell.settings.items() if not k.startswith(("method.", "train."))
+        }
+        key = (seeds.index(cell.seed), repr(sorted(problem.items())))
+        problems.setdefault(key, []).append(cell)
+    order = sorted(problems, key=lambda key: key[0])  # of equals, the one that came first
+    return [cell for key in order for cell in problems[key]]
 
 
 def _scale(given: str) -> Scale:
