@@ -50,6 +50,13 @@ def gradient(z: ArrayLike, targets: ArrayLike, weights: Array) -> Array:
     return (weights / weights.sum())[:, None] * (softmax(z) - np.asarray(targets, np.float64))
 
 
+def reverse_gradient(z: ArrayLike, log_targets: ArrayLike) -> Array:
+    """Of -Σ_j p_j·log t_j, one a sample: -p_k·(log t_k - Σ_j p_j log t_j)."""
+    p, log_t = softmax(z), np.asarray(log_targets, np.float64)
+    gradients: Array = -p * (log_t - (p * log_t).sum(axis=1, keepdims=True))
+    return gradients
+
+
 def sat_move(
     table: Array,
     moved_in: NDArray[np.int64],

@@ -141,6 +141,14 @@ def test_a_net_that_does_not_fit(net: str, parts: tuple[str, ...], refused: Told
         assert part in told
 
 
+@pytest.mark.parametrize("name", ["dividemix", "dac", "mentornet", "joint_optimization"])
+def test_a_method_that_needs_whole_steps(name: str, refused: Told) -> None:
+    told = refused(f"--method={name}", "--set=train.accumulate=2", "--set=data.validation=0.2")
+    assert "looks at all samples of a step together" in told
+    assert "train.accumulate at 1, not 2" in told
+    assert "smaller train.batch" in told
+
+
 @pytest.mark.parametrize("more", [["train.batch=1"], ["train.batch=20", "train.accumulate=20"]])
 def test_batch_norm_over_a_single_row(more: list[str], refused: Told) -> None:
     sets = [f"--set={setting}" for setting in more]

@@ -80,8 +80,9 @@ def _could_begin(cell: Cell) -> None:
 
 @pytest.mark.parametrize("name", [*LABEL_NOISE, "accuracy-curves"])
 def test_start_and_momentum_on_cifar(name: str) -> None:
-    for one in known(name, {"method.name": "sat"}):
-        assert (one["method.start"], one["method.momentum"]) == (60, 0.9)
+    for method in {"sat", "sat_sce"} & {one["method.name"] for one in described(name, "paper")}:
+        for one in known(name, {"method.name": method}):
+            assert (one["method.start"], one["method.momentum"]) == (60, 0.9)
 
 
 def test_start_and_momentum_without_augmentation() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any, Literal
 
 import pytest
 import reference
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from selfadapt.engine.plan import Plan
 from selfadapt.engine.schedule import learning_rate
 from selfadapt.errors import BadInput
+
+Schedule = Literal["cosine", "restarts"]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +62,16 @@ def test_restarts() -> None:
     rates = [learning_rate(plan, epoch, 3, 10) for epoch in range(34)]
     assert rates[:30] == pytest.approx([reference.cosine(0.02, e % 10, 10) for e in range(30)])
     assert rates[30:] == pytest.approx([reference.cosine(0.02, e, 4) for e in range(4)])
+
+
+@pytest.mark.parametrize(("schedule", "end"), [("cosine", 50), ("restarts", 10)])
+def test_a_cosine_that_does_not_fall_to_zero(schedule: Schedule, end: int) -> None:
+    """ELR and SOP: from the rate to the least one."""
+    cycles = [10, 20, 30, 40]
+    plan = Plan(epochs=50, lr=0.02, lr_least=0.001, schedule=schedule, milestones=cycles)
+    rates = [learning_rate(plan, epoch, 0, 1) for epoch in range(50)]
+    golden = [0.001 + reference.cosine(0.019, epoch % end, end) for epoch in range(50)]
+    assert rates == pytest.approx(golden)
 
 
 def test_constant() -> None:
@@ -115,6 +128,7 @@ def test_the_paper_is_the_default_plan() -> None:
         *[("warmup", value) for value in (-1.0, math.inf, math.nan)],
         *[("weight_decay", value) for value in (-1e-4, math.nan)],
         *[("lr", value) for value in (0.0, -0.1, math.inf, math.nan)],
+        *[("lr_least", value) for value in (-0.1, 0.2, math.nan)],
         *[("momentum", value) for value in (-0.1, 1.0, math.nan)],
         *[("gamma", value) for value in (0.0, -0.1, math.nan)],
         *[("clip", value) for value in (0.0, math.nan)],
@@ -123,6 +137,12 @@ def test_the_paper_is_the_default_plan() -> None:
 def test_settings_that_cannot_be(setting: str, value: float) -> None:
     with pytest.raises(BadInput, match=rf"train\.{setting}\b"):
         Plan(**{setting: value})
+
+
+@pytest.mark.parametrize("more", [{"optimizer": "adam"}, {"momentum": 0.0}])
+def test_nesterov_is_a_kind_of_momentum(more: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=r"train\.nesterov needs train\.optimizer=sgd"):
+        Plan(nesterov=True, **more)
 
 
 @pytest.mark.parametrize("schedule", ["milestones", "restarts", "linear"])

@@ -76,8 +76,11 @@ class Feed:
         return epoch_batches(rows, max(1, min(batch or self.batch, len(rows))), self.seed, epoch)
 
     def plain(self, rows: Rows) -> Tensor:
-        """These rows' inputs as they are."""
-        return self._to_input(self.inputs.read(rows)[0])
+        """These rows' inputs as they are; those that cannot be read are zeros, and remembered in
+        `unreadable`."""
+        x, failed = self.inputs.read(rows)
+        self.unreadable.update(failed)
+        return self._to_input(x)
 
     def plain_parts(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
         """All of `rows` as they are, in parts that fit an evaluation pass."""

@@ -111,7 +111,11 @@ def optimizer_of(method: Method, plan: Plan) -> torch.optim.Optimizer:
     if plan.optimizer == "adam":
         return torch.optim.Adam(groups, lr=plan.rate, weight_decay=plan.weight_decay)
     return torch.optim.SGD(
-        groups, lr=plan.rate, momentum=plan.momentum, weight_decay=plan.weight_decay
+        groups,
+        lr=plan.rate,
+        momentum=plan.momentum,
+        weight_decay=plan.weight_decay,
+        nesterov=plan.nesterov,
     )
 
 

@@ -18,7 +18,9 @@ class Plan:
     batch: rows of one optimiser step, over all processes.
     optimizer: sgd or adam.
     lr: the largest learning rate; none is 0.1 for sgd, 0.001 for adam.
+    lr_least: what a cosine falls to.
     momentum: of sgd.
+    nesterov: whether that is Nesterov's.
     weight_decay: how strongly weights are drawn to zero.
     schedule: how the rate falls: cosine (set once an epoch), cosine_step (at each step), restarts
       (a cosine from one milestone to the next), milestones, linear (to zero, from the first
@@ -26,7 +28,8 @@ class Plan:
     milestones: epochs at which the rate is multiplied by gamma, such as [75, 90].
     gamma: see milestones.
     warmup: epochs of linear rise from a thousandth of the rate.
-    accumulate: parts a step is computed in, to save memory; the result is the same.
+    accumulate: parts a step is computed in, to save memory; the result is the same, unless the
+      method's card says otherwise.
     clip: the largest gradient norm; none leaves it be.
     precision: fp32, or bf16 for the heavy arithmetic; auto is bf16 where the device is fast at it.
     compile: let torch compile the net: slow to begin, then faster on a GPU.
@@ -41,7 +44,9 @@ class Plan:
     batch: int = 256
     optimizer: Literal["sgd", "adam"] = "sgd"
     lr: float | None = None
+    lr_least: float = 0.0
     momentum: float = 0.9
+    nesterov: bool = False
     weight_decay: float = 5e-4
     schedule: Literal["cosine", "cosine_step", "restarts", "milestones", "linear", "constant"] = (
         "cosine"
@@ -68,8 +73,13 @@ class Plan:
         self._at_least("weight_decay", 0)
         self._positive("lr", self.rate)
         self._positive("gamma", self.gamma)
+        if not 0 <= self.lr_least <= self.rate:
+            told = f"train.lr_least must lie in 0 to train.lr={self.rate}, got {self.lr_least}"
+            raise BadInput(told)
         if not 0 <= self.momentum < 1:
             raise BadInput(f"train.momentum must lie in [0, 1), got {self.momentum}")
+        if self.nesterov and (self.optimizer != "sgd" or self.momentum == 0):
+            raise BadInput("train.nesterov needs train.optimizer=sgd and a train.momentum above 0")
         if self.accumulate > self.batch:
             raise BadInput(f"train.accumulate={self.accumulate} exceeds train.batch={self.batch}")
         if self.clip is not None:

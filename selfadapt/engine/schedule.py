@@ -23,14 +23,14 @@ def learning_rate(plan: Plan, epoch: int, step: int, steps: int) -> float:
         start = (plan.milestones or [0])[0]
         return plan.rate * min(1.0, (plan.epochs - epoch) / max(plan.epochs - start, 1))
     if plan.schedule == "restarts":
-        return plan.rate * _cosine(_share_of_cycle(plan, epoch))
+        return _cosine(plan, _share_of_cycle(plan, epoch))
     at = now if plan.schedule == "cosine_step" else epoch
     done = max(0.0, at - plan.warmup) / max(plan.epochs - plan.warmup, 1e-9)
-    return plan.rate * _cosine(done)
+    return _cosine(plan, done)
 
 
-def _cosine(done: float) -> float:
-    return 0.5 * (1 + math.cos(math.pi * done))
+def _cosine(plan: Plan, done: float) -> float:
+    return plan.lr_least + (plan.rate - plan.lr_least) * 0.5 * (1 + math.cos(math.pi * done))
 
 
 def _share_of_cycle(plan: Plan, epoch: int) -> float:

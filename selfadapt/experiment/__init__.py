@@ -191,6 +191,12 @@ def _check_needs(method: Method, experiment: Experiment, parts: Parts) -> None:
             f"method {name} has parameters whose rates are those of plain SGD: "
             f"--set train.optimizer=sgd, not {experiment.plan.optimizer}"
         )
+    if method.whole_steps and experiment.plan.accumulate > 1:
+        raise errors.BadInput(
+            f"method {name} looks at all samples of a step together, so its parts would not add "
+            f"up to the whole: leave train.accumulate at 1, not {experiment.plan.accumulate}, and "
+            "save memory by a smaller train.batch"
+        )
     if method.one_process and distributed.processes() > 1:
         raise errors.BadInput(
             f"method {name} pairs samples within a batch, so several processes would not compute "

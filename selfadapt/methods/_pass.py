@@ -21,8 +21,9 @@ def over_training(
     look: Callable[[Tensor, Tensor], Tensor],
     among: Rows | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The rows that train, or those `among` them, and what `look(inputs, rows)` says of each, on
-    every process; each process looks at its part. `nets` are in evaluation mode meanwhile."""
+    """The rows that train and can be read, or those `among` them, and what `look(inputs, rows)`
+    says of each, on every process; each process looks at its part. `nets` are in evaluation mode
+    meanwhile."""
     rows_of_all = feed.rows if among is None else among
     mine = distributed.my_part(torch.from_numpy(rows_of_all)).numpy()
     parts = np.split(mine, range(_AT_ONCE, len(mine), _AT_ONCE))
@@ -31,7 +32,8 @@ def over_training(
     rows, found = [], []
     for part in parts:
         x = feed.plain(part)
-        rows.append(torch.from_numpy(part).to(x.device))
-        found.append(look(x, rows[-1]))
+        readable = ~np.isin(part, list(feed.unreadable))
+        rows.append(torch.from_numpy(part[readable]).to(x.device))
+        found.append(look(x[torch.from_numpy(readable).to(x.device)], rows[-1]))
     nets.train(was_training)
     return distributed.gather_rows(torch.cat(rows), torch.cat(found))

@@ -34,6 +34,7 @@ class Abstaining(Method):
     """
 
     needs_validation = True
+    whole_steps = True  # b moves once a step
     average: Tensor
     first_alpha: Tensor
     labels: Tensor

@@ -33,9 +33,10 @@ class DivideMix(Method):
     Li, Socher & Hoi, ICLR 2020 (arXiv 2002.07394), algorithm 1; authors' code
     LiJunnan1992/DivideMix. Other than there, a net guesses for labelled and unlabelled samples in
     one pass, which batch norm can tell; and the losses of five epochs are not averaged, which they
-    do at 90 % noise. Where all losses are alike every label is trusted; where no sample is labelled
-    or none is not, that part of the loss is left out. `train.batch` is of a whole step: theirs is
-    128.
+    do at 90 % noise; and a sample used several times in an epoch, as unlabelled ones are where they
+    are few, shows the same two views each time. Where all losses are alike every label is trusted;
+    where no sample is labelled or none is not, that part of the loss is left out. `train.batch` is
+    of a whole step: theirs is 128.
 
     warmup: epochs of cross entropy; a fraction is a share of the run. 30 for CIFAR-100.
     threshold: how likely clean a label must be to be trusted.
@@ -48,6 +49,7 @@ class DivideMix(Method):
 
     views = 2
     one_process = True
+    whole_steps = True
     clean: Tensor
     seen: Tensor
     labels: Tensor

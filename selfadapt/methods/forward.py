@@ -56,9 +56,8 @@ class Estimate(Method):
         return epoch == self.epochs - 1 and self.best.back_into(self.net)
 
     def hand_over(self, feed: Feed) -> dict[str, Tensor]:
-        rows, probs = over_training(self.net, feed, lambda x, _: self.predict(x))
-        seen = ~np.isin(rows.cpu().numpy(), list(feed.unreadable))
-        chances = transition(probs.cpu().numpy()[seen], self.percentile, in_place=self.in_place)
+        _, probs = over_training(self.net, feed, lambda x, _: self.predict(x))
+        chances = transition(probs.cpu().numpy(), self.percentile, in_place=self.in_place)
         return {"transition": torch.from_numpy(chances).float()}
 
 

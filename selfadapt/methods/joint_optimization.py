@@ -26,6 +26,7 @@ class Relabel(Method):
     begin, prior, entropy, average: as for joint_optimization.
     """
 
+    whole_steps = True
     targets: Tensor
     said: Tensor
 

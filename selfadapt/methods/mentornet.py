@@ -40,6 +40,7 @@ class MentorNet(Method):
       1,000); the data-driven curriculum only.
     """
 
+    whole_steps = True
     level: Tensor
     salt: Tensor
     seen: Tensor

@@ -46,7 +46,8 @@ class Feed(Protocol):
         step."""
 
     def plain(self, rows: Rows) -> Tensor:
-        """Inputs as they are, for a pass in evaluation mode."""
+        """Inputs as they are, for a pass in evaluation mode; of `unreadable` rows nothing but
+        zeros."""
 
 
 class Validation(NamedTuple):
@@ -58,7 +59,9 @@ class Validation(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A run that must be finished before another begins, on the same data with the same noise."""
+    """A run that must be finished before another begins, on the same data with the same noise. By
+    the same seed too: a net that is made afresh begins with the weights the stage before began
+    with, and sees the samples in the same order."""
 
     name: str  # its directory is RUN/stages/NAME
     method: str  # a class of the method's own file: "forward:Estimate"
@@ -76,6 +79,7 @@ class Method(nn.Module, ABC):
     needs_true_labels = False  # whether it was asked to look at them: every table says so
     views = 1  # how many augmented copies of a sample it trains on at each step
     one_process = False  # whether several processes would not compute what one does
+    whole_steps = False  # whether a step cut into parts would not compute what the whole does
     needs_sgd = False  # whether its own parameters stand for rates of plain SGD
     epochs: int = 200  # how long the run will be; the engine sets both before the first step
     steps: int = 1  # optimiser steps in an epoch

@@ -25,7 +25,7 @@ class SOP(Method):
     version of which gives u no gradient from the second term.
 
     lr_u, lr_v: rates of u and v, for batches of 128: the gradient of either is that of a mean over
-      the batch. 0.1 and 100 under asymmetric noise; 1 and 100 on CIFAR-100, as their page has it.
+      the batch. 0.1 and 100 under asymmetric noise, on CIFAR-100 1 and 100.
     """
 
     needs_sgd = True

@@ -148,6 +148,19 @@ def test_realised_error_rates(name: str, rate: float) -> None:
     assert noisy.max() <= 9
 
 
+@pytest.mark.parametrize(
+    ("name", "classes"), [("uniform_bernoulli", 10), ("uniform_other_balanced", 9)]
+)
+def test_what_is_drawn_is_uniform(name: str, classes: int) -> None:
+    """How far a new label lies from the old one: over all classes, or over the others."""
+    y = clean(50_000, 10)
+    counts = np.bincount((getattr(labels, name)(y, 10, 1, rate=1.0) - y) % 10, minlength=10)
+    drawn = counts[10 - classes :]
+    assert counts.sum() == drawn.sum() == 50_000
+    five_sigma = 5 * np.sqrt(50_000 / classes * (1 - 1 / classes))
+    assert np.abs(drawn - 50_000 / classes).max() < five_sigma
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_other_kinds_depend_on_the_seed_only(name: str) -> None:
     y = clean(500, 7)

@@ -70,12 +70,13 @@ class Spy(Method):
         self.seen: list[Rows] = []
         self.sizes: list[int] = []
         self.slow = nn.Linear(3, 3)
+        self.alone = nn.Parameter(torch.zeros(()))
 
     def loss(self, batch: Batch, epoch: int) -> StepLoss:
         self.calls.append(f"loss {epoch}")
         self.sizes.append(len(batch.rows))
         logits = self.slow(self.net(batch.x))
-        values = nn.functional.cross_entropy(logits, batch.y, reduction="none")
+        values = nn.functional.cross_entropy(logits, batch.y, reduction="none") + self.alone
         return StepLoss(values, torch.ones_like(values), logits.detach())
 
     def batches(self, epoch: int, feed: Any) -> list[Rows]:
@@ -94,7 +95,8 @@ class Spy(Method):
 
     def param_groups(self) -> list[dict[str, Any]]:
         slow = {"params": list(self.slow.parameters()), "lr_scale": 0.0}
-        return [{"params": list(self.net.parameters())}, slow]
+        alone = {"params": [self.alone], "lr_fixed": 0.5, "momentum": 0.0, "weight_decay": 0.0}
+        return [{"params": list(self.net.parameters())}, slow, alone]
 
 
 @pytest.fixture
@@ -109,6 +111,7 @@ def test_what_the_engine_asks_of_a_method(spy: Spy, tmp_path: Path) -> None:
     epoch = ["start {0} of 2, 2 steps", *steps, "end {0}"]
     assert spy.calls == [call.format(number) for number in range(2) for call in epoch]
     torch.testing.assert_close(spy.slow.weight, before[0], rtol=0, atol=0)  # its lr_scale is 0
+    assert spy.alone.item() == pytest.approx(-0.5 * 4), "its rate is fixed, its gradient is 1"
     assert not torch.equal(next(spy.net.parameters()), before[1])
 
 

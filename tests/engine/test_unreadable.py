@@ -15,6 +15,7 @@ from support import Starter
 import selfadapt
 from selfadapt import errors
 from selfadapt.data import images
+from selfadapt.methods import forward
 
 SETTINGS = {
     "train.epochs": 2,
@@ -110,3 +111,28 @@ def test_a_process_left_without_rows(
         np.testing.assert_array_equal(second[name], value, err_msg=name)
         assert np.isfinite(value).all()
     assert selfadapt.open_run(tmp_path / "run").result["unreadable_training"] == 3
+
+
+def test_a_pass_over_the_training_samples_leaves_them_out(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a run is taken up again, so that no epoch has met them before."""
+    damage(photos, "train", 7, 20, 21)
+    seen: list[int] = []
+    whole = forward.transition
+
+    def counted(probs: np.ndarray[Any, Any], *rest: Any, **more: Any) -> Any:
+        seen.append(len(probs))
+        return whole(probs, *rest, **more)
+
+    monkeypatch.setattr(forward, "transition", counted)
+    more = {"method.name": "forward", "data.validation": 0.1}
+    streamed(photos, tmp_path / "run", more, [])
+    estimate = tmp_path / "run" / "stages" / "estimate"
+    handed = (estimate / "handed.safetensors").read_bytes()
+    for done in (tmp_path / "run" / "result.json", estimate / "result.json"):
+        done.unlink()
+    (estimate / "handed.safetensors").unlink()
+    streamed(photos, tmp_path / "run", more, [])
+    assert seen[0] == seen[1] < 54, "of 60, six are held out"
+    assert (estimate / "handed.safetensors").read_bytes() == handed

@@ -140,9 +140,10 @@ def test_the_authors_mistake_by_name() -> None:
     np.testing.assert_allclose(mistaken, [[0.3, 0.2, 0.5], [0, 0.5, 0.5], [0, 0.5, 0.5]])
 
 
-def test_the_net_of_lowest_validation_loss_predicts() -> None:
+@pytest.mark.parametrize("name", ["forward", "forward:Estimate"])
+def test_the_net_of_lowest_validation_loss_predicts(name: str) -> None:
     """Not that of highest accuracy; and only once training is over."""
-    method = build_with_net(best=True)
+    method = build_with_net(name)
     for epoch, (accuracy, loss) in enumerate([(0.9, 1.5), (0.5, 0.5), (0.7, 0.5)]):
         method.net.weight.data.fill_(epoch)
         assert not method.validated(epoch, Validation(accuracy, loss))
@@ -154,9 +155,9 @@ def test_the_net_of_lowest_validation_loss_predicts() -> None:
     assert (method.net.weight == 1).all()
 
 
-def build_with_net(**knobs: Any) -> Any:
+def build_with_net(name: str = "forward", **knobs: Any) -> Any:
     method = selfadapt.methods.build(
-        "forward", lambda outputs: torch.nn.Linear(2, outputs), torch.tensor([0, 1, 2]), 3, knobs
+        name, lambda outputs: torch.nn.Linear(2, outputs), torch.tensor([0, 1, 2]), 3, knobs
     )
     method.epochs = 4
     return method

@@ -16,6 +16,15 @@ from selfadapt.errors import BadInput
 from selfadapt.methods import Validation
 
 
+def test_golden_choice() -> None:
+    """p_y is 0.24 of the first sample and 0.91 of the second."""
+    likely = reference.softmax(reference.Z)[[0, 1], reference.Y]
+    method, feed, _ = truncated(reference.softmax(reference.Z).tolist(), reference.Y.tolist())
+    method.validated(0, Validation(0.5, 1.0))
+    method.start_epoch(3, feed)
+    assert (likely > 0.5).tolist() == method.keep.bool().tolist() == [False, True]
+
+
 def test_golden_value() -> None:
     out = build("gce", q=0.7)(batch(reference.Z), 0)
     assert reduced(out).item() == pytest.approx(0.49354888, abs=1e-6)

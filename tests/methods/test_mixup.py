@@ -27,7 +27,6 @@ def test_the_equation(a: float) -> None:
     mixed = share * x + (1 - share) * x[order]
     soft = share * reference.one_hot(y, 5) + (1 - share) * reference.one_hot(y[order], 5)
     np.testing.assert_allclose(out.values, reference.cross_entropies(mixed, soft), atol=1e-6)
-    assert sorted(order) == list(range(40))
     assert out.logits is None, "there are none on the inputs as given"
 
 

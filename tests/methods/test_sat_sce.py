@@ -35,6 +35,21 @@ def test_some_steps_against_the_equation() -> None:
     np.testing.assert_allclose(method.beliefs(), table, atol=1e-5)
 
 
+def test_both_terms_teach() -> None:
+    """The prediction in the reverse term has a gradient too; targets and weights have none."""
+    z, y = random_case()
+    z, rows = z / 2, np.arange(40)
+    x = torch.tensor(z, requires_grad=True)
+    reduced(build("sat_sce", y, 5, start=0, beta=0.4)(batch(x, rows, y), 0)).backward()
+    table = reference.one_hot(y, 5)
+    reference.sat_move(table, np.full(40, -1), rows, z, 0, 0.9)
+    weights = table.max(axis=1)
+    reverse = reference.reverse_gradient(z, np.log(np.maximum(table, 1e-7)))
+    share = (weights / weights.sum())[:, None]
+    expected = reference.gradient(z, table, weights) + 0.4 * share * reverse
+    np.testing.assert_allclose(x.grad, expected, atol=1e-6)
+
+
 def test_before_start_it_is_cross_entropy() -> None:
     z, y = random_case()
     out = build("sat_sce", y, 5, start=3)(batch(z, np.arange(40), y), 2)

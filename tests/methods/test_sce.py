@@ -30,6 +30,18 @@ def test_the_two_terms_by_themselves() -> None:
     np.testing.assert_allclose(reverse, -math.log(1e-4) * (1 - p_y), atol=1e-5)
 
 
+def test_both_terms_teach() -> None:
+    """The prediction in the reverse term has a gradient too."""
+    z, y = random_case()
+    z = z / 4  # far from where the first term is clipped
+    x = torch.tensor(z, requires_grad=True)
+    build("sce", y, 5, a=0.3, b=0.7)(batch(x, np.arange(40), y), 0).values.sum().backward()
+    e = reference.one_hot(y, 5)
+    reverse = reference.reverse_gradient(z, np.log(np.maximum(e, 1e-4)))
+    expected = 0.3 * (reference.softmax(z) - e) + 0.7 * reverse
+    np.testing.assert_allclose(x.grad, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_gives_numbers(dtype: torch.dtype) -> None:
     z = torch.tensor([[60.0, -60, 0], [-60, 60, 0]], dtype=dtype, requires_grad=True)

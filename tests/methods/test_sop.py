@@ -58,6 +58,25 @@ def test_v_learns_from_the_error_alone() -> None:
     np.testing.assert_allclose(method.v.grad, expected, atol=1e-5)
 
 
+def test_u_learns_from_both_terms() -> None:
+    method, z, y, u, v = with_parameters(2)
+    u = np.clip(u, -0.9, 0.9)  # where U is not held at 1
+    with torch.no_grad():
+        method.u.copy_(torch.tensor(u))
+    method(batch(z, np.arange(12), y), 0).values.sum().backward()
+    step = 1e-6
+    more, less = numpy_loss(z, y, u + step, v), numpy_loss(z, y, u - step, v)
+    np.testing.assert_allclose(method.u.grad[:, 0], (more - less) / (2 * step), atol=1e-3)
+
+
+def test_u_and_v_begin_as_next_to_nothing_but_not_as_nothing() -> None:
+    """From 0 neither would ever move."""
+    torch.manual_seed(0)
+    method = build("sop", np.arange(300) % 3)
+    for values in (method.u, method.v):
+        assert values.std().item() == pytest.approx(1e-8, rel=0.2)
+
+
 def test_their_rates_are_their_own() -> None:
     groups = build("sop", lr_u=0.1, lr_v=100.0).param_groups()
     assert [group.get("lr_fixed") for group in groups] == [None, 0.1, 100.0]

@@ -80,6 +80,19 @@ def test_block_is_the_published_formula():
     torch.testing.assert_close(block(x), torch.relu(y + shortcut))
 
 
+def test_bottleneck_is_the_published_formula():
+    net = resnet50(10, CIFAR, width=4).eval()
+    block = net.get_submodule("layer2.0")
+    assert [c.stride for c in (block.conv1, block.conv2, block.conv3)] == [(1, 1), (2, 2), (1, 1)]
+    assert [c.kernel_size[0] for c in (block.conv1, block.conv2, block.conv3)] == [1, 3, 1]
+    x = torch.rand(2, 16, 8, 8)
+    y = torch.relu(block.bn1(block.conv1(x)))
+    y = torch.relu(block.bn2(block.conv2(y)))
+    y = block.bn3(block.conv3(y))
+    shortcut = block.downsample[1](block.downsample[0](x))
+    torch.testing.assert_close(block(x), torch.relu(y + shortcut))
+
+
 @pytest.mark.parametrize("make", [resnet18, resnet50])
 def test_initial_weights(make):
     torch.manual_seed(0)

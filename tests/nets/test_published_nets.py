@@ -69,6 +69,14 @@ def test_vgg_refuses_what_it_would_halve_to_nothing():
         vgg16_bn(10, (3, 31, 40))
 
 
+def test_vgg_normalises_after_relu_as_published():
+    kinds = [type(layer).__name__ for layer in vgg16_bn(10, CIFAR, width=8)]
+    first = ["Conv2d", "ReLU", "BatchNorm2d", "Dropout2d", "Conv2d", "ReLU", "BatchNorm2d"]
+    assert kinds[:8] == [*first, "MaxPool2d"]
+    head = ["Dropout2d", "Flatten", "Linear", "ReLU", "BatchNorm1d", "Dropout", "Linear"]
+    assert kinds[-7:] == head
+
+
 def test_the_dropout_of_vgg_stands_where_published():
     """After convolutions 1, 3, 5, 6, 8, 9, 11, 12, after the last pool, and before the answer."""
     net, found, number = vgg16_bn(10, CIFAR, width=8), {}, 0
