@@ -100,7 +100,7 @@ def section(one: Kept, pictures: Path, docs: Path) -> str:
     recipe = one.recipe
     parts = [f"## {_heading(one)}", f"{recipe.source}. {recipe.note}".strip()]
     asked = [*one.verdicts, *filter(None, [one.noise])]
-    parts += ["\n".join(f"- {verdict.sentence()}" for verdict in asked)] if asked else []
+    parts += ["\n".join(verdict.markdown() for verdict in asked)] if asked else []
     why = one.path.with_suffix(".md")
     if why.exists():
         parts.append(why.read_text(encoding="utf-8").strip())

@@ -53,28 +53,37 @@ def _above(
 
 def nothing_above_sat(rows: Sequence[Row]) -> Verdict | None:
     """Any method whose mean is above SAT's is named, by how much, and at what cost."""
-    above: dict[str, list[str]] = {}
+    gaps: dict[str, list[Gap]] = {}
     ratios: dict[str, list[float]] = {}
-    of = problems(rows)
-    for problem, members in of:
+    for _, members in problems(rows):
         sat = plain(members, "sat")
         for name, metric, mine in _others(members):
             difference = gap(by_seed(mine, metric), by_seed(sat, "accuracy"))
-            if difference is None:
-                continue
-            ratios.setdefault(name, []).extend(_times(mine, sat))
-            if difference.mean > 0:
-                noise = " within the noise of seeds" if difference.noise else ""
-                text = f"{problem} {points(difference.mean)} points{noise}".strip()
-                above.setdefault(name, []).append(text)
-    if not ratios:
+            if difference is not None:
+                gaps.setdefault(name, []).append(difference)
+                ratios.setdefault(name, []).extend(_times(mine, sat))
+    if not gaps:
         return None
-    told = [
-        f"{name} at {len(at)} of {len(of)} ({some(at)}{_cost(ratios[name])})"
-        for name, at in above.items()
-    ]
-    evidence = f"above it are {', '.join(told)}" if told else f"of {len(ratios)} others"
-    return Verdict("No method above SAT", not told, evidence)
+    above = {name: max(one.mean for one in of) for name, of in gaps.items()}
+    names = [name for name in sorted(above, key=above.__getitem__, reverse=True) if above[name] > 0]
+    told = tuple(
+        f"{name}: {_gain(gaps[name], plural(rows))}{_cost(ratios[name])}" for name in names
+    )
+    evidence = (
+        f"{len(names)} of {len(gaps)} others are above it" if told else f"of {len(gaps)} others"
+    )
+    return Verdict("No method above SAT", not told, evidence, told)
+
+
+def _gain(gaps: Sequence[Gap], of: str) -> str:
+    """By how much, where it is above; and whether seeds alone would do as much."""
+    above = [one for one in gaps if one.mean > 0]
+    least, most = (points(f(one.mean for one in above)) for f in (min, max))
+    by = f"{most} points" if least == most else f"{least} to {most} points"
+    where = f" at {len(above)} of {len(gaps)} {of}" if len(gaps) > 1 else ""
+    noise = sum(one.noise for one in above)
+    alone = f" at {noise} of these" if noise < len(above) else ""
+    return f"{by}{where}" + (f", within the noise of seeds{alone}" if noise else "")
 
 
 def _others(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:

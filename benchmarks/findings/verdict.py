@@ -25,6 +25,7 @@ class Verdict:
     claim: str
     holds: bool | None
     evidence: str
+    cases: tuple[str, ...] = ()  # one by one, where there are many
 
     @property
     def word(self) -> str:
@@ -32,6 +33,9 @@ class Verdict:
 
     def sentence(self) -> str:
         return f"{self.claim}: **{self.word}**, {self.evidence}."
+
+    def markdown(self) -> str:
+        return "\n".join([f"- {self.sentence()}", *(f"  - {case}" for case in self.cases)])
 
 
 Finding = Callable[[Sequence[Row]], Verdict | None]

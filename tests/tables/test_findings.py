@@ -72,8 +72,9 @@ def test_a_method_above_sat_is_named_with_gain_and_cost() -> None:
     assert (yes.holds, yes.evidence) == (True, "of 2 others")
     no = judged(accuracy.nothing_above_sat, [*ERM, *sat, *below, *above])
     assert no.holds is False
-    told = "elr at 1 of 2 (noise rate 20 % +1.0 points; 1.50× SAT's training time)"
-    assert no.evidence == f"above it are {told}"
+    told = "elr: +1.0 points at 1 of 2 noise rates; 1.50× SAT's training time"
+    assert (no.evidence, no.cases) == ("1 of 3 others are above it", (told,))
+    assert no.markdown() == f"- {no.sentence()}\n  - {told}"
     assert accuracy.nothing_above_sat(sat) is None
 
 
@@ -82,7 +83,7 @@ def test_early_stopping_counts_by_the_epoch_it_chose() -> None:
         "erm", {0.4: 0.5}, labels={"variant": "early stopping"}, accuracy_best_validation=0.9
     )
     verdict = judged(accuracy.nothing_above_sat, [*stopped, *over_rates("sat", {0.4: 0.8})])
-    assert "erm, early stopping at 1 of 1" in verdict.evidence
+    assert verdict.cases[0].startswith("erm, early stopping: +")
 
 
 def ablation(weights: float, forgotten: float, frozen: float) -> list[Row]:
