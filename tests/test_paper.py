@@ -149,12 +149,14 @@ class Watch:
 def rates(plan: Plan) -> tuple[float, float]:
     """The learning rate at the first step of a run, and in its last epoch."""
     lr, last, falls = plan.rate, plan.epochs - 1, plan.milestones or []
+    least, high = plan.lr_least, plan.rate - plan.lr_least
+    since = max([0, *falls])
     ends: Mapping[str, float] = {
         "constant": lr,
-        "cosine": reference.cosine(lr, last - plan.warmup, plan.epochs - plan.warmup),
+        "cosine": least + reference.cosine(high, last - plan.warmup, plan.epochs - plan.warmup),
         "milestones": lr * plan.gamma ** sum(fall <= last for fall in falls),
-        "linear": lr / max(1, plan.epochs - max([0, *falls])),
-        "restarts": reference.cosine(lr, last - max([0, *falls]), plan.epochs - max([0, *falls])),
+        "linear": lr / max(1, plan.epochs - since),
+        "restarts": least + reference.cosine(high, last - since, plan.epochs - since),
     }
     return lr / 1000 if plan.warmup else lr, ends[plan.schedule]
 
