@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pages
 import pytest
 import results_page
 from made_runs import make_run, write_labels
@@ -162,3 +163,9 @@ def test_the_page_in_the_repository_is_that_of_its_results(tmp_path: Path) -> No
     results_page.main(docs=tmp_path)
     here = results_page.ROOT / "docs" / "results.md"
     assert (tmp_path / "results.md").read_text() == here.read_text()
+
+
+def test_so_is_the_page_of_figures() -> None:
+    """If this fails, `python benchmarks/pages.py` has not been run since results changed."""
+    here = results_page.ROOT / "docs" / "figures.md"
+    assert pages.page() == here.read_text(encoding="utf-8")
