@@ -57,7 +57,7 @@ def draw(rows: Sequence[Row], spec: Spec) -> tuple[Figure | None, list[str]]:
     figure, axes = style.panels(len(drawn), columns, share_y="col" if own else True)
     entries: list[tuple[str, dict[str, Any]]] = []
     for place, ((panel, strokes), one) in enumerate(zip(drawn, axes, strict=True)):
-        one.set_title(panel.title)
+        style.title(one, panel.title)
         entries += _fill(one, panel, strokes, spec)
         if place + columns >= len(drawn):
             one.set_xlabel(_x_words(spec))

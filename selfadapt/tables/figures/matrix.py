@@ -46,7 +46,7 @@ def draw(rows: Sequence[Row], spec: Spec) -> tuple[Figure | None, list[str]]:
     figure, axes = style.panels(len(found), min(columns, len(found)), share_y=False, size=1.5)
     for one, (title, y, matrix, confusion) in zip(axes, found, strict=True):
         _paint(figure, one, matrix, confusion.classes, y)
-        one.set_title(", ".join(filter(None, (title, _WORDS[y]))))
+        style.title(one, ", ".join(filter(None, (title, _WORDS[y]))))
     return figure, notes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +31,7 @@ _LOOK: dict[Any, Any] = {
 }
 _PANEL = (3.1, 2.4)  # inches
 _EDGES = (0.3, 1.1)  # for the title and the legend
+_LETTERS = 15  # of a title, to the inch
 _ALONE = 1.6  # times as large, where there is one panel
 
 
@@ -55,6 +57,12 @@ def panels(
     for spare in found[count:]:
         spare.remove()
     return figure, list(found[:count])
+
+
+def title(axes: Axes, text: str) -> None:
+    """In as many lines as it takes to stay above its own panel."""
+    letters = int(axes.bbox.width / axes.figure.dpi * _LETTERS)
+    axes.set_title(textwrap.fill(text, max(letters, 12)))
 
 
 def legend(figure: Figure, entries: Sequence[tuple[str, dict[str, Any]]]) -> None:
