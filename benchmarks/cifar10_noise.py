@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from cifar10_settings import AUGMENTED, SHARED
-from common import ROOT, share_of, write
+from writing import ROOT, share_of, write
 
 import selfadapt
 

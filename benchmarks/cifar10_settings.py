@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from common import share_of, write
+from writing import share_of, write
 
 import selfadapt
 

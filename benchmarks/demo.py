@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from common import write
+from writing import write
 
 from selfadapt.demo import KNOBS, METHODS, SETTINGS, run_demo
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import write
+from writing import write
 
 import selfadapt
 from selfadapt.demo import SETTINGS

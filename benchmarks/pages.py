@@ -11,7 +11,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import matplotlib as mpl
-from common import ROOT
+from writing import ROOT
 
 mpl.use("svg")
 from matplotlib import pyplot as plt

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import torch
-from common import write
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
+from writing import write
 
 import selfadapt
 from selfadapt.batch import Batch

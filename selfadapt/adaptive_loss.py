@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -66,6 +67,7 @@ class SelfAdaptiveLoss(nn.Module):
     def values(self, logits: Tensor, rows: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
         """One value and one weight for each sample."""
         self._check_logits(logits)
+        epoch = _whole(epoch)
         if not self.training:
             targets = self.targets.read(check_rows(rows, len(self.labels), len(logits)))
         elif epoch < self.start:
@@ -79,13 +81,23 @@ class SelfAdaptiveLoss(nn.Module):
         return losses.self_adaptive(logits, targets.to(logits.device), reweight=self.reweight)
 
     def beliefs(self) -> Tensor:
-        """What is now believed of each training sample: [N, C], fp32."""
-        return self.targets.table.float()
+        """What is now believed of each training sample: [N, C], fp32, a copy."""
+        return self.targets.table.to(torch.float32, copy=True)
 
     def _check_logits(self, logits: Tensor) -> None:
         classes = self.targets.table.shape[1]
         if logits.ndim != 2 or logits.shape[1] != classes:
             raise BadInput(f"logits must be [B, {classes}], got {tuple(logits.shape)}")
+
+
+def _whole(epoch: Any) -> int:
+    try:
+        number = operator.index(epoch)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise BadInput(f"epoch must be a whole number, counted from 0; got {epoch!r}")
+    return number
 
 
 class _WithRows(Dataset[tuple[int, Any, Any]]):

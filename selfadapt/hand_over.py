@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 def write_labels(run_path: Path, to: Path) -> str:
     """The corrected labels of a run, ready to be trained on or joined to the original table."""
     run = RunDir(run_path)
-    _check_target(to)
+    _check_target(to, run.path)
     if run.status() != "done":
         raise BadInput(f"{run_path} holds no finished run, so there are no corrected labels yet")
     about = run.read_json(run.run_file)
+    _refuse_to_replace(about["settings"]["data"].get("source"), to)
     table = read_labels(run.labels_file)
     label = pc.coalesce(table["corrected"], table["given"])
     changed = pc.sum(pc.not_equal(label, table["given"])).as_py() or 0
@@ -66,8 +67,10 @@ def write_predictions(
     from selfadapt.data.unlabelled import read_inputs
     from selfadapt.experiment import open_run
 
-    _check_target(to)
+    _check_target(to, run_path)
+    _refuse_to_replace(data, to)
     run = open_run(run_path)
+    _refuse_to_replace(run.about["settings"]["data"].get("source"), to)
     features = run.about["data"].get("features")
     found = read_inputs(
         data, run.shape, reading, lambda d, n, what: show(_event(what, d, n)), features
@@ -160,13 +163,24 @@ def _event(what: str, done: int, total: int) -> dict[str, Any]:
     return {"what": what, "done": done, "total": total}
 
 
-def _check_target(to: Path) -> None:
+def _refuse_to_replace(source: Any, to: Path) -> None:
+    """The data that a run was made from is nobody's to lose."""
+    if isinstance(source, str) and Path(source).exists() and to.exists() and to.samefile(source):
+        raise BadInput(f"{str(to)!r} is the data itself, and would be lost; name another file")
+
+
+def _check_target(to: Path, run: Path) -> None:
     if to.suffix not in (".csv", ".parquet"):
         raise BadInput(f"--to takes a .csv or a .parquet file, got {str(to)!r}")
     if to.is_dir():
         raise BadInput(f"{str(to)!r} is a folder; name a file to write")
     if not to.parent.is_dir():
         raise BadInput(f"there is no folder {str(to.parent)!r} to write {to.name} into")
+    if to.resolve().is_relative_to(run.resolve()):
+        raise BadInput(
+            f"{str(to)!r} lies in the run directory, which holds its own files; "
+            "name a file elsewhere"
+        )
 
 
 def _write(table: pa.Table, to: Path) -> None:

@@ -35,7 +35,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     synced, renamed. A reader never sees half of it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("wb") as file:
+        with _opened(beside, path) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -43,6 +43,13 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     finally:
         beside.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+def _opened(beside: Path, path: Path) -> BinaryIO:
+    try:
+        return beside.open("wb")
+    except OSError as error:  # of a name that nobody gave
+        raise type(error)(error.errno, error.strerror, str(path)) from None
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -76,6 +83,14 @@ class RunDir:
         if self.result_file.exists():
             return "done"
         return "partial" if self.run_file.exists() else "new"
+
+    def forget_if_vain(self) -> None:
+        """A run that ended before it saved anything leaves nothing to go on with, whatever its
+        settings were. Only for who holds the lock."""
+        saved = self.checkpoints.is_dir() and any(self.checkpoints.iterdir())
+        if self.status() == "partial" and not saved and not self.stages.is_dir():
+            self.log_file.unlink(missing_ok=True)
+            self.run_file.unlink()
 
     def create(self) -> list[Path]:
         """Make the directory, or refuse one that holds something else. What was made: the folders

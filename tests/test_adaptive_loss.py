@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -384,3 +385,21 @@ def test_with_rows_refuses_samples_that_are_not_pairs(sample) -> None:
     """A dict of two columns would otherwise be taken apart into the columns' names."""
     with pytest.raises(BadInput, match=r"\(x, y\)"):
         with_rows([sample])[0]
+
+
+def test_beliefs_are_a_copy() -> None:
+    for dtype in (torch.float32, torch.float16):
+        loss_fn = SelfAdaptiveLoss([0, 1, 2], num_classes=3, start=0, dtype=dtype)
+        before = loss_fn.beliefs()
+        kept = before.clone()
+        loss_fn(torch.randn(3, 3), torch.arange(3), 0)
+        assert torch.equal(before, kept)
+        assert not torch.equal(before, loss_fn.beliefs())
+
+
+@pytest.mark.parametrize("epoch", [0.5, -1, "3", None])
+def test_an_epoch_is_a_whole_number(epoch: Any) -> None:
+    loss_fn = SelfAdaptiveLoss([0, 1, 2], num_classes=3, start=0)
+    with pytest.raises(BadInput, match="epoch must be a whole number, counted from 0"):
+        loss_fn(torch.randn(3, 3), torch.arange(3), epoch)
+    loss_fn(torch.randn(3, 3), torch.arange(3), torch.tensor(3))

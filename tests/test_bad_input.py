@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -255,6 +256,36 @@ def test_a_start_after_the_end_is_only_a_warning(
     told = capsys.readouterr().out
     assert "warning: method.start=2 is not before the last epoch" in told
     assert "plain training" in told
+
+
+def test_other_settings_that_come_to_nothing_are_warned_of(
+    npz: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = ("train.epochs=2", "train.warmup=2", "data.validation=0.001")
+    more = ["--net=mlp", *(f"--set={one}" for one in sets)]
+    assert cli.run(["fit", str(npz), "--out", str(tmp_path / "run"), *more]) == 0
+    told = capsys.readouterr().out
+    assert "warning: train.warmup=2 is not before the last epoch" in told
+    assert "warning: data.validation=0.001 of 150 samples" in told
+
+
+def test_after_a_run_that_saved_nothing_other_settings_may_follow(
+    npz: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A loss that became NaN before the first checkpoint, say: what it advises can be done."""
+    out = tmp_path / "run"
+    command = ["fit", str(npz), "--out", str(out), "--net=mlp", "--set=train.epochs=2"]
+    assert cli.run([*command, "--set=train.lr=1e30"]) != 0
+    assert "Nothing had been saved yet" in capsys.readouterr().err
+    assert cli.run([*command, "--set=train.lr=0.1"]) == 0
+    assert json.loads((out / "run.json").read_text())["settings"]["train"]["lr"] == 0.1
+
+
+def test_settings_of_a_run_are_refused_where_it_is_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.run(["predict", "a", "x.npz", "--to=p.csv", "--set=train.epochs=3"]) == 2
+    assert "train.epochs is a setting of a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

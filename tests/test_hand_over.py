@@ -117,3 +117,21 @@ def test_a_damaged_table_can_be_made_again(tmp_path: Path) -> None:
     (run / "result.json").unlink()
     fit(str(tmp_path / "d.npz"), run)
     assert (run / "labels.parquet").read_bytes() == whole
+
+
+def test_nothing_of_the_users_or_the_runs_is_written_over(photos: Path, tmp_path: Path) -> None:
+    first, clean = fit(photos, tmp_path / "a"), tmp_path / "clean.csv"
+    write_labels(first, clean)
+    second = fit(str(clean), tmp_path / "b")
+    before = clean.read_bytes()
+    with pytest.raises(BadInput, match="is the data itself, and would be lost"):
+        write_labels(second, clean)
+    with pytest.raises(BadInput, match="is the data itself, and would be lost"):
+        write_predictions(first, str(clean), clean, {}, lambda _: None)
+    for inside in (first / "labels.parquet", first / "other.csv"):
+        with pytest.raises(BadInput, match="lies in the run directory"):
+            write_labels(first, inside)
+        with pytest.raises(BadInput, match="lies in the run directory"):
+            write_predictions(first, str(clean), inside, {}, lambda _: None)
+    assert clean.read_bytes() == before
+    write_labels(first, clean)  # what it was made from may be written anew

@@ -30,6 +30,8 @@ def open_npz(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
             return {key: saved[key] for key in saved.files}
+    except PermissionError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
         # What numpy says of objects ends in advice to load them unsafely.
         reason = "it holds Python objects" if "pickle" in str(error) else error

@@ -86,7 +86,10 @@ def relabelled(data: LabelledData, source: str | Path) -> LabelledData:
         data,
         labels=labels,
         true_labels=_indices(table["true"], data.classes) if known else None,
-        notes=(*data.notes, f"{(labels != data.labels).sum():,} labels are those of {source}"),
+        notes=(
+            *data.notes,
+            f"labels are those of {source}: {(labels != data.labels).sum():,} were corrected",
+        ),
     )
 
 

@@ -83,8 +83,9 @@ def _not_negative(values: Labels, where: str) -> Labels:
 
 
 def _named(values: NDArray[Any], where: str) -> NDArray[Any]:
+    values = np.char.strip(values)  # " cat" is a cat
     names = np.unique(values)
-    blank = [name for name in names.tolist() if not name.strip() or name in ("nan", "NaN")]
+    blank = [name for name in names.tolist() if not name or name in ("nan", "NaN")]
     if blank:
         bad = first_true(np.isin(values, blank))
         raise BadInput(

@@ -80,6 +80,7 @@ def _carry_out(
 ) -> None:
     """The run and, first, its method's earlier stages. `before` is the stage it takes over from."""
     with _alone_in(run):
+        distributed.on_first(run.forget_if_vain)
         if _is_done(run, experiment):
             show({"note": f"{run.path} is finished already; nothing to do"})
             return
@@ -244,6 +245,17 @@ def _notes(experiment: Experiment, parts: Parts, method: Method) -> list[str]:
         notes.append(
             "pictures are shifted and mirrored in training; data.augment=crop or none if a "
             "mirrored one would be wrong"
+        )
+    validation = experiment.settings["data"]["validation"]
+    if validation and not len(parts.validation):
+        notes.append(
+            f"warning: data.validation={validation} of {len(parts.train):,} samples is less than "
+            "one of any class: nothing is held out, and no best epoch can be told"
+        )
+    if plan.warmup >= plan.epochs:
+        notes.append(
+            f"warning: train.warmup={plan.warmup:g} is not before the last epoch (train.epochs="
+            f"{plan.epochs}): the learning rate will not reach {plan.rate:g}"
         )
     start = method.facts().get("start")
     if start is not None and start >= plan.epochs:

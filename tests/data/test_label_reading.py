@@ -40,6 +40,12 @@ def test_text_is_sorted_and_any_name_survives():
     assert [data.classes[i] for i in data.labels] == names
 
 
+def test_spaces_around_a_name_are_none_of_it():
+    data = load((X, [" cat ", "cat", "dog", "dog ", "cat", "dog"]), test=0)
+    assert data.classes == ("cat", "dog")
+    assert data.labels.tolist() == [0, 0, 1, 1, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
