@@ -286,6 +286,7 @@ def test_several_jobs(npz: Path, tmp_path: Path) -> None:
 
 
 def run_slowly(recipe: Path, out: Path, *more: str) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by who was started with &
     return call(recipe, "--out", out, "--set", "train.epochs=40", *more)
 
 
