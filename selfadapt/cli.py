@@ -98,7 +98,7 @@ def _summarise(run: Run, screen: Any) -> None:
     screen.print(terminal.result_table([terminal.result_row(run.result)]))
     quoted = shlex.quote(str(run.path))
     screen.print(f"\nEverything is in {run.path}. Next:", markup=False)
-    clean = "clean.csv" if not Path("clean.csv").exists() else f"{run.path.name}-clean.csv"
+    clean = f"{run.path.name}-clean.csv" if Path("clean.csv").exists() else "clean.csv"
     screen.print(f"  selfadapt labels {quoted} --to {shlex.quote(clean)}", markup=False)
     screen.print(f"  selfadapt predict {quoted} DATA --to predictions.csv", markup=False)
 
@@ -165,13 +165,7 @@ def predict(run: Path, data: str, /, *, to: Path, set: Sets = None) -> None:
     """
     from selfadapt import hand_over, recipe, terminal
 
-    asked = recipe.nest(recipe.parse(set or []))
-    for table in asked.keys() - {"data"}:
-        if asked[table]:
-            raise errors.BadInput(
-                f"{table}.{next(iter(asked[table]))} is a setting of a run, and this one is done; "
-                "here only those of data count"
-            )
+    asked = hand_over.only(("data",), recipe.parse(set or []))
     screen = terminal.console()
     with terminal.View(screen) as view:
         written = hand_over.write_predictions(run, data, to, asked["data"], view.run("predict"))

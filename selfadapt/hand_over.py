@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,13 +96,7 @@ def write_corrupted(
     source: str, to: Path, seed: int, settings: Mapping[str, Any], show: Show
 ) -> str:
     """A set as a run with these settings and this seed would see it."""
-    asked = recipe.nest(settings)
-    for table in ("net", "method", "train"):
-        if asked[table]:
-            raise BadInput(
-                f"{table}.{next(iter(asked[table]))} is a setting of a run; here only those of "
-                "data and corruption count"
-            )
+    asked = only(("data", "corruption"), settings)
     if "name" not in asked["corruption"]:
         kinds = ", ".join(kind for kind in corruption.names() if kind != "none")
         raise BadInput(f"no kind of noise is given: --set corruption.name=… ({kinds})")
@@ -120,6 +114,18 @@ def write_corrupted(
     if noisy.noisy_images is not None:
         told = f"{noisy.noisy_images.sum():,} images changed"
     return f"{len(noisy):,} samples, {told}, written to {to}"
+
+
+def only(tables: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings by table, where those of other tables would be lost."""
+    asked = recipe.nest(settings)
+    for table in asked:
+        if asked[table] and table not in tables:
+            raise BadInput(
+                f"{table}.{next(iter(asked[table]))} is a setting of a run; here only those of "
+                f"{' and '.join(tables)} count"
+            )
+    return asked
 
 
 def save(data: LabelledData, to: str | os.PathLike[str], progress: Progress | None = None) -> None:
