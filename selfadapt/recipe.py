@@ -23,18 +23,19 @@ def parse(assignments: Iterable[str]) -> dict[str, Any]:
             raise errors.BadInput(
                 f"--set takes table.key=value, such as train.epochs=40; got {assignment!r}"
             )
-        value = _value(text.strip())
-        named = name.strip().endswith(".name") and not isinstance(value, str)
-        settings[name.strip()] = text.strip() if named else value
+        read = value(text.strip())
+        named = name.strip().endswith(".name") and not isinstance(read, str)
+        settings[name.strip()] = text.strip() if named else read
     return settings
 
 
-def _value(text: str) -> Any:
+def value(text: str) -> Any:
+    """What was typed, read as TOML where it is that."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        found = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return {"true": True, "false": False}.get(text.lower(), text)
-    return value if isinstance(value, str | int | float | list | dict) else text
+    return found if isinstance(found, str | int | float | list | dict) else text
 
 
 def nest(flat: Mapping[str, Any]) -> Settings:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from selfadapt.reproduce import Group, Report, Study
 
 Sets = Annotated[list[str] | None, Parameter(name="--set", negative="")]
+Where = Annotated[list[str] | None, Parameter(negative="")]
 Flag = Parameter(negative="")
 Several = Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)]
 
@@ -31,6 +32,7 @@ def reproduce(
     shard: str | None = None,
     jobs: int = 1,
     seeds: int | None = None,
+    where: Where = None,
     set: Sets = None,
     dry_run: Annotated[bool, Flag] = False,
 ) -> None:
@@ -60,6 +62,8 @@ def reproduce(
         Cells at a time, each in a process of its own; cores and GPUs are shared out.
     seeds
         How many seeds, instead of those of the recipe.
+    where
+        Only the cells of which this is so, such as method.name=erm,sat; may be repeated.
     set
         A setting for every cell, as table.key=value; may be repeated.
     dry_run
@@ -73,7 +77,8 @@ def reproduce(
     from selfadapt import recipe as settings
 
     asked: dict[str, Any] = {"scale": scale, "data_root": data_root, "out": out, "shard": shard}
-    asked |= {"seeds": seeds, "settings": settings.parse(set or []), "jobs": jobs}
+    asked |= {"seeds": seeds, "where": where or [], "jobs": jobs}
+    asked["settings"] = settings.parse(set or [])
     if dry_run:
         _estimate(recipe, asked)
     else:

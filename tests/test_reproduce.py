@@ -236,6 +236,19 @@ def test_shards_share_the_cells_out(toy: Path) -> None:
     assert len(plan(toy, shard="3/3", seeds=5).cells) == 20
 
 
+def test_only_the_cells_asked_for(toy: Path) -> None:
+    def asked(*where: str, **more: Any) -> list[str]:
+        return [task.name for task in plan(toy, where=where, **more).tasks]
+
+    assert asked("method.name=sat") == [name for name in NAMES if name.startswith("sat")]
+    assert asked("seed=2", "corruption.rate = 0.4") == [
+        name for name in NAMES if "rate0.4" in name and name.endswith("seed2")
+    ]
+    assert asked("method.name=erm,sat") == NAMES
+    assert len(asked("method.name=sat", shard="1/2")) == 2, "a share of those"
+    assert len(plan(toy, where=["method.name=sat"]).cells) == len(NAMES), "the table is of all"
+
+
 def test_what_is_compared_runs_at_about_the_same_time(toy: Path) -> None:
     """A machine that grows slow slows all methods alike."""
     assert [task.name for task in plan(toy).tasks] == NAMES

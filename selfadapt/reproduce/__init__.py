@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,6 +56,7 @@ def reproduce(
     shard: str | None = None,
     jobs: int = 1,
     seeds: int | None = None,
+    where: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
     show: Show | None = None,
 ) -> Report:
@@ -63,12 +64,14 @@ def reproduce(
 
     shard: "2/4" is the second of four shares, such as four machines may take.
     jobs: cells at a time, each in a process of its own.
+    where: ["method.name=erm,sat"] is only the cells of either.
     settings: over those of the recipe, for every cell.
     show: told of each cell's events and outcome, by {"cell": its name, …}.
     """
     check_jobs(jobs)
-    about = {"data_root": data_root, "shard": shard, "seeds": seeds, "settings": settings}
-    study = plan(name, scale=scale, out=out, **about)  # type: ignore[arg-type]
+    about: dict[str, Any] = {"data_root": data_root, "shard": shard, "seeds": seeds}
+    about |= {"where": where, "settings": settings}
+    study = plan(name, scale=scale, out=out, **about)
     _make(study.folder)
     show = show or (lambda _: None)
     outcomes = {}

@@ -76,6 +76,7 @@ def plan(
     data_root: str | Path | None = None,
     shard: str | None = None,
     seeds: int | None = None,
+    where: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Study:
     """Everything that can be wrong with a command is told here, before anything is run."""
@@ -91,7 +92,7 @@ def plan(
     _check_changes(changes, cells)
     folder = Path(out) / f"{found.name}-{known}"
     everything = Study(found, known, folder, cells, [], changes)
-    mine = _in_turn(cells[part - 1 :: parts])
+    mine = _in_turn(_only(where, cells)[part - 1 :: parts])
     return replace(everything, tasks=[_task(everything, cell, data_root) for cell in mine])
 
 
@@ -108,6 +109,30 @@ def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
         problems.setdefault(key, []).append(cell)
     order = sorted(problems, key=lambda key: key[0])  # of equals, the one that came first
     return [cell for key in order for cell in problems[key]]
+
+
+def _only(where: Sequence[str], cells: Sequence[Cell]) -> Sequence[Cell]:
+    """The cells that all of `where` is so of: "method.name=erm,sat" is any of the two."""
+    for text in where:
+        name, equals, values = text.partition("=")
+        if not equals or not name.strip() or not values.strip():
+            raise BadInput(f"--where takes key=value or key=value,value; got {text!r}")
+        wanted = {name.strip(): [recipe.value(each.strip()) for each in values.split(",")]}
+        cells = _matching(wanted, cells)
+    return cells
+
+
+def _matching(wanted: Mapping[str, list[Any]], cells: Sequence[Cell]) -> Sequence[Cell]:
+    known = [cell.settings | cell.key for cell in cells]
+    ((name, values),) = wanted.items()
+    if not any(name in one for one in known):
+        raise errors.unknown("key in --where", name, {key for one in known for key in one})
+    found = [cell for cell, one in zip(cells, known, strict=True) if study.matches(wanted, one)]
+    if not found:
+        there = dict.fromkeys(str(one[name]) for one in known if name in one)
+        asked = ",".join(map(str, values))
+        raise BadInput(f"--where {name}={asked}: no cell is so; there is {', '.join(there)}")
+    return found
 
 
 def _scale(given: str) -> Scale:

@@ -4,6 +4,6 @@ was published. Nothing here runs anything."""
 from __future__ import annotations
 
 from selfadapt.study.read import names, read
-from selfadapt.study.recipe import SCALES, Cell, Expectation, Recipe, Scale
+from selfadapt.study.recipe import SCALES, Cell, Expectation, Recipe, Scale, matches
 
-__all__ = ["SCALES", "Cell", "Expectation", "Recipe", "Scale", "names", "read"]
+__all__ = ["SCALES", "Cell", "Expectation", "Recipe", "Scale", "matches", "names", "read"]
