@@ -247,6 +247,8 @@ def test_only_the_cells_asked_for(toy: Path) -> None:
     assert asked("method.name=erm,sat") == NAMES
     assert len(asked("method.name=sat", shard="1/2")) == 2, "a share of those"
     assert len(plan(toy, where=["method.name=sat"]).cells) == len(NAMES), "the table is of all"
+    plain = plan("cifar-noise", where=["method.name=erm", "variant=none"]).tasks
+    assert len(plain) == 12, "four rates, three seeds, neither early stopping nor smoothing"
 
 
 def test_what_is_compared_runs_at_about_the_same_time(toy: Path) -> None:

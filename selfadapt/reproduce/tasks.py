@@ -112,7 +112,8 @@ def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _only(where: Sequence[str], cells: Sequence[Cell]) -> Sequence[Cell]:
-    """The cells that all of `where` is so of: "method.name=erm,sat" is any of the two."""
+    """The cells that all of `where` is so of: "method.name=erm,sat" is any of the two, and
+    "variant=none" also what has no such key."""
     for text in where:
         name, equals, values = text.partition("=")
         if not equals or not name.strip() or not values.strip():
@@ -127,9 +128,10 @@ def _matching(wanted: Mapping[str, list[Any]], cells: Sequence[Cell]) -> Sequenc
     ((name, values),) = wanted.items()
     if not any(name in one for one in known):
         raise errors.unknown("key in --where", name, {key for one in known for key in one})
+    known = [{name: "none"} | one for one in known]
     found = [cell for cell, one in zip(cells, known, strict=True) if study.matches(wanted, one)]
     if not found:
-        there = dict.fromkeys(str(one[name]) for one in known if name in one)
+        there = dict.fromkeys(str(one[name]) for one in known)
         asked = ",".join(map(str, values))
         raise BadInput(f"--where {name}={asked}: no cell is so; there is {', '.join(there)}")
     return found
