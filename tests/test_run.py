@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,19 @@ def test_the_batch_is_cut_to_what_trains(tmp_path: Path, points: Arrays) -> None
     assert used == run.about["data"]["training"] < 130
     notes = [event["note"] for event in events if "note" in event]
     assert f"the batch is cut from 130 to the {used} samples that train" in notes
+
+
+def test_labels_that_must_not_be_written_to(tmp_path: Path, data: LabelledData) -> None:
+    labels = data.labels.copy()
+    labels.flags.writeable = False
+    run = selfadapt.fit(
+        replace(data, labels=labels, true_labels=labels),
+        out=tmp_path,
+        net="mlp",
+        settings={"train.epochs": 1, "net.width": 4},
+    )
+    given = run.labels["given"].to_pylist()
+    assert list(map(str, given)) == [data.classes[label] for label in labels]
 
 
 @pytest.mark.parametrize(("augment", "told"), [("auto", 1), ("crop_flip", 0), ("none", 0)])

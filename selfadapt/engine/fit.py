@@ -84,7 +84,7 @@ def _prepare(
     method.epochs = plan.epochs
     machine.seed(key(seed, "batches", 0))
     method.steps = len(method.batches(0, parts.train))
-    labels = torch.from_numpy(parts.labels).to(machine.device)
+    labels = torch.tensor(parts.labels).to(machine.device)
     true = parts.true_labels
     signals = None
     if Signals.fit_in_memory(len(labels), method.num_classes):
@@ -96,7 +96,7 @@ def _prepare(
         signals=signals,
         parts=parts,
         labels=labels,
-        true_labels=None if true is None else torch.from_numpy(true).to(machine.device),
+        true_labels=None if true is None else torch.tensor(true).to(machine.device),
         plan=plan,
         run=run,
         machine=machine,

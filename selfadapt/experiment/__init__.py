@@ -161,7 +161,7 @@ def _train_into(
     method.epochs = experiment.plan.epochs
     _check_needs(method, experiment, parts)
     if method.needs_true_labels and data.true_labels is not None:
-        method.take_true_labels(torch.from_numpy(data.true_labels))
+        method.take_true_labels(torch.tensor(data.true_labels))
     if before is not None:
         method.take_over(stages.handed(before))
     check_smallest_part(method, parts.train, experiment.plan.accumulate)

@@ -241,7 +241,7 @@ def build_method(
     settings = {k: v for k, v in experiment.settings["method"].items() if k != "name"}
     torch.manual_seed(key(experiment.seed, "init"))
     name = experiment.settings["method"]["name"]
-    return methods.build(name, make, torch.from_numpy(labels), num_classes, settings)
+    return methods.build(name, make, torch.tensor(labels), num_classes, settings)
 
 
 def net_for(shape: Sequence[int]) -> str:

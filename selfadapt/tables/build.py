@@ -51,7 +51,7 @@ def build(
         layout=layout,
         rows=_heads(done, layout.rows, ratios),
         columns=_heads(done, layout.columns, ratios),
-        blocks=[_block(name, done, layout, beside) for name in layout.metrics],
+        blocks=_blocks(done, layout, beside),
         notes=remarks.remarks(rows, layout),
         baseline=baseline,
     )
@@ -79,6 +79,12 @@ def _heads(
         Head(values, _had_true_labels(members), _median([ratios[id(row)] for row in members]))
         for values, members in groups.groups(rows, keys)
     ]
+
+
+def _blocks(rows: Sequence[Row], layout: Layout, beside: _Beside) -> list[Block]:
+    """A metric that none of these runs has is left out, unless nothing else was asked for."""
+    found = [_block(name, rows, layout, beside) for name in layout.metrics]
+    return [block for block in found if block.cells] or found
 
 
 def _block(name: str, rows: Sequence[Row], layout: Layout, beside: _Beside) -> Block:

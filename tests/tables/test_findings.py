@@ -76,6 +76,7 @@ def test_a_method_above_sat_is_named_with_gain_and_cost() -> None:
     assert (no.evidence, no.cases) == ("1 of 3 others are above it", (told,))
     assert no.markdown() == f"- {no.sentence()}\n  - {told}"
     assert accuracy.nothing_above_sat(sat) is None
+    assert accuracy.nothing_above_sat([*sat, *ERM]) is None, "a finding of its own"
 
 
 def test_early_stopping_counts_by_the_epoch_it_chose() -> None:
@@ -278,5 +279,6 @@ def test_same_noise() -> None:
 def test_findings_are_asked_of_recipes_that_exist() -> None:
     assert findings.FINDINGS.keys() <= set(study.names())
     assert findings.judge("no such study", ERM) == []
-    verdicts = findings.judge("cifar-noise", [*ERM, *over_rates("sat", {0.2: 0.9, 0.4: 0.9})])
+    rows = [*ERM, *over_rates("sat", {0.2: 0.9, 0.4: 0.9}), *over_rates("elr", {0.2: 0.8})]
+    verdicts = findings.judge("cifar-noise", rows)
     assert [one.claim for one in verdicts] == ["SAT above ERM", "No method above SAT"]

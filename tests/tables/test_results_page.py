@@ -157,6 +157,26 @@ def test_a_study_of_no_recipe_is_refused(tmp_path: Path) -> None:
         page(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["cifar-noise-paper", "human-labels-paper"])
+def test_the_figures_in_the_readme_are_those_that_were_kept(name: str) -> None:
+    folder = results_page.ROOT / "results" / "study"
+    erm, sat = sorted(
+        tables.rows(folder / f"{name}.json"), key=lambda row: str(row.get("method.name"))
+    )
+    time = sat.get("training_seconds_of_all_stages") / erm.get("training_seconds_of_all_stages")
+    line = (
+        f"| {shown(sat, 'error_rate')} | {shown(erm, 'accuracy')} | **{shown(sat, 'accuracy')}** "
+        f"| {shown(sat, 'labels_right')} | {time:.2f}× |"
+    )
+    assert line in (results_page.ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def shown(row: tables.Row, metric: str) -> str:
+    value = tables.value(row, metric)
+    assert value is not None
+    return f"{100 * value:.1f} %"
+
+
 @pytest.mark.slow
 def test_the_page_in_the_repository_is_that_of_its_results(tmp_path: Path) -> None:
     """If this fails, `make results` has not been run since results or recipes changed."""

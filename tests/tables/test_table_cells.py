@@ -123,6 +123,15 @@ def test_a_cell_of_which_a_metric_knows_nothing_is_empty(tmp_path: Path) -> None
     assert found.mean == pytest.approx(0.4)
 
 
+def test_a_metric_that_no_run_has_is_left_out(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", method="sat")
+    layout = Layout(["method.name"], [], ["accuracy", "accuracy_best_validation"])
+    table = tables.build(tables.rows(tmp_path), layout)
+    assert [block.metric for block in table.blocks] == ["accuracy"]
+    alone = tables.build(tables.rows(tmp_path), Layout(["method.name"], [], layout.metrics[1:]))
+    assert "method" in alone.to_markdown(), "an empty table still names its lines"
+
+
 def test_cost_is_the_median_over_seeds_of_ratios_to_erm(tmp_path: Path) -> None:
     rows = make_grid(tmp_path)
     table = tables.build(rows, Layout(["method.name"], ["corruption.rate"], ["accuracy", "cost"]))
