@@ -72,17 +72,18 @@ def reproduce(
     if list:
         _show_recipes()
         return
-    if recipe is None:
-        raise errors.BadInput("name a recipe: `selfadapt reproduce --list` shows them all")
-    from selfadapt import recipe as settings
-
     asked: dict[str, Any] = {"scale": scale, "data_root": data_root, "out": out, "shard": shard}
     asked |= {"seeds": seeds, "where": where or [], "jobs": jobs}
-    asked["settings"] = settings.parse(set or [])
-    if dry_run:
-        _estimate(recipe, asked)
-    else:
-        _carry_out(recipe, asked)
+    _start(recipe, asked, set or [], dry_run)
+
+
+def _start(recipe: str | None, asked: dict[str, Any], set: Sequence[str], dry_run: bool) -> None:
+    from selfadapt.recipe import parse
+
+    if recipe is None:
+        raise errors.BadInput("name a recipe: `selfadapt reproduce --list` shows them all")
+    asked["settings"] = parse(set)
+    (_estimate if dry_run else _carry_out)(recipe, asked)
 
 
 def _carry_out(recipe: str, asked: Mapping[str, Any]) -> None:
