@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from selfadapt import losses as losses
     from selfadapt import methods as methods
+    from selfadapt import selective as selective
     from selfadapt.adaptive_loss import SelfAdaptiveLoss as SelfAdaptiveLoss
     from selfadapt.adaptive_loss import with_rows as with_rows
     from selfadapt.data import corrupt as corrupt
@@ -31,6 +32,7 @@ _HOMES = {
     "methods": "selfadapt.methods",
     "open_run": "selfadapt.experiment",
     "save": "selfadapt.hand_over",
+    "selective": "selfadapt.selective",
     "with_rows": "selfadapt.adaptive_loss",
 }
 

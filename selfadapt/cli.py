@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 import selfadapt
-from selfadapt import errors, launched, study_verbs
+from selfadapt import errors, launched, selective_verbs, study_verbs
 
 if TYPE_CHECKING:
     from selfadapt.experiment import Run
@@ -231,6 +231,8 @@ def list_names(name: str | None = None, /) -> None:
         catalogue.show_one(terminal.console(), name)
 
 
+app.command(selective_verbs.evaluate)
+app.command(selective_verbs.threshold)
 app.command(study_verbs.reproduce)
 app.command(study_verbs.table)
 

@@ -75,21 +75,24 @@ def write_predictions(
     found = read_inputs(
         data, run.shape, reading, lambda d, n, what: show(_event(what, d, n)), features
     )
-    probs = run.probabilities(found.inputs, lambda d, n: show(_event("predicting", d, n)))
+    of = run.predictions(found.inputs, lambda d, n: show(_event("predicting", d, n)))
+    probs = of.probs.copy()
     probs[list(found.unreadable)] = np.nan
     unknown = np.isnan(probs).any(axis=1)
+    silent = ~run.answered(of) & ~unknown
     classes = class_values(run.classes)
     best = np.nan_to_num(probs).argmax(axis=1)
-    table = pa.table(
-        {
-            found.id_name: pa.array(found.ids),
-            "prediction": pa.array(classes).take(pa.array(best, mask=unknown)),
-            "probability": pa.array(np.nan_to_num(probs).max(axis=1), mask=unknown),
-        }
-    )
-    _write(table, to)
-    left_out = f"; {unknown.sum()} could not be read and are empty" if unknown.any() else ""
-    return f"{len(table):,} predictions written to {to}{left_out}"
+    columns = {
+        found.id_name: pa.array(found.ids),
+        "prediction": pa.array(classes).take(pa.array(best, mask=unknown | silent)),
+        "probability": pa.array(np.nan_to_num(probs).max(axis=1), mask=unknown),
+    }
+    for name, score in of.scores.items():  # the one that decides, if there is a threshold
+        columns[f"score_{name}"] = pa.array(score, mask=unknown)
+    _write(pa.table(columns), to)
+    told = f"; {silent.sum():,} of them empty, for there the model abstains" if silent.any() else ""
+    told += f"; {unknown.sum()} could not be read and are empty" if unknown.any() else ""
+    return f"{len(best):,} predictions written to {to}{told}"
 
 
 def write_corrupted(

@@ -3,6 +3,8 @@ the logits."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -50,3 +52,20 @@ def generalised_cross_entropy(logits: Tensor, labels: Tensor, q: float) -> Tenso
 
 def one_hot(labels: Tensor, classes: int) -> Tensor:
     return F.one_hot(labels, classes).float()
+
+
+def adaptive_abstention(logits: Tensor, belief: Tensor, labels: Tensor) -> Tensor:
+    """-t_y log P_y - (1-t_y) log P_C, with P over C+1 outputs of which the last abstains, and t_y
+    what is believed of the label given (the paper's equation 3)."""
+    log_p = F.log_softmax(full_precision(logits), dim=1)
+    given = log_p.gather(1, labels[:, None])[:, 0]
+    belief = belief.detach()
+    return -(belief * given + (1 - belief) * log_p[:, -1])
+
+
+def gambler(logits: Tensor, labels: Tensor, reward: float) -> Tensor:
+    """-log(P_y + P_C / o), with P over C+1 outputs of which the last abstains, and o what a right
+    bet pays (Liu et al. 2019)."""
+    log_p = F.log_softmax(full_precision(logits), dim=1)
+    given = log_p.gather(1, labels[:, None])[:, 0]
+    return -torch.logaddexp(given, log_p[:, -1] - math.log(reward))

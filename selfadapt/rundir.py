@@ -9,6 +9,8 @@
     handed.safetensors    what a later stage of its method needs, if it is one of several
     stages/           the runs that came before, of a method of several stages
     result.json       its presence means: done
+    threshold.json    above which score its predictions abstain, once somebody has set that
+    evaluation/       what was measured of the trained model afterwards
 
 Everything after training reads these files and nothing else.
 """
@@ -74,6 +76,8 @@ class RunDir:
         self.signals_file = self.path / "signals.safetensors"
         self.unreadable_file = self.path / "unreadable.csv"
         self.handed_file = self.path / "handed.safetensors"
+        self.threshold_file = self.path / "threshold.json"
+        self.evaluation = self.path / "evaluation"
         self.stages = self.path / "stages"
         self.result_file = self.path / "result.json"
         self.checkpoints = self.path / "checkpoints"

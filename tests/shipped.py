@@ -13,6 +13,7 @@ from selfadapt.study import Cell, Recipe, Scale
 
 SETS = ("cifar10", "cifar100")
 # of the study's schedule, but for the main table's rows of protocol own
+SELECTIVE = {"sat_selective", "deep_gamblers", "selectivenet"}  # have a table of their own
 LABEL_NOISE = ("cifar-noise", "sce", "ablation", "label-recovery", "human-labels")
 
 

@@ -21,7 +21,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TIERS = [
     "errors",
     "batch distributed launched randomness signatures",
-    "losses attacks corruption selective targets",
+    "losses attacks corruption selective targets head",
     "adaptive_loss nets data methods",
     "rundir recipe labels_table",
     "study",
@@ -29,7 +29,8 @@ TIERS = [
     "experiment",
     "tables audit",
     "reproduce report review",
-    "integrations hand_over catalogue terminal demo study_verbs cli __main__",
+    "integrations abstention hand_over catalogue terminal demo "
+    "study_verbs selective_verbs cli __main__",
 ]
 TIER = {room: number for number, tier in enumerate(TIERS) for room in tier.split()}
 LAST = len(TIERS) - 1

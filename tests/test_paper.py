@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 import reference
 import torch
-from shipped import described, plan_of
+from shipped import SELECTIVE, described, plan_of
 
 import selfadapt
 from selfadapt import methods, nets, study
@@ -75,7 +75,8 @@ def pairs() -> dict[Pair, dict[str, Any]]:
     found, known = dict(asked()), {(pair.method, pair.net) for pair in asked()}
     for method, (net, data) in itertools.product(methods.names(), NETS.items()):
         if (method, net) not in known:
-            main = asked()[Pair(method, "resnet34", "cifar10")]
+            of_table = "vgg16_bn" if method in SELECTIVE else "resnet34"
+            main = asked()[Pair(method, of_table, "cifar10")]
             found[Pair(method, net, data)] = main | {"net.name": net}
     return found
 

@@ -1,4 +1,4 @@
-"""What METHODS.md 1-10 and 17 give for each method, typed in once more: its defaults, and its
+"""What METHODS.md 1-10, 12 and 17 give for each method, typed in once more: its defaults, and its
 settings in the main table. Learning rates are compared in test_recipes_schedules.py."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rule": "nonabstaining_error",
         "choose": "noisy",
     },
+    "deep_gamblers": {"reward": 2.2, "pretrain": 0},
     "dividemix": {
         "warmup": 10,
         "threshold": 0.5,
@@ -55,7 +56,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "mixup": {"a": 1},
     "sat": {"start": 60 / 200, "momentum": 0.9, "reweight": True, "average": "kept"},
     "sat_sce": {"start": 60 / 200, "momentum": 0.9, "beta": 0.1},
+    "sat_selective": {"preset": "paper", "pretrain": None, "momentum": None},
     "sce": {"a": 0.1, "b": 1},
+    "selectivenet": {"coverage": 0.8, "penalty": 32, "mix": 0.5, "risk": "paper"},
     "selc": {"start": 40 / 200, "momentum": 0.9},
     "self_filter": {"rounds": 3, "momentum": 0.9, "decay": 0.99, "consistency": 100, "ramp": 5},
     "sop": {"lr_u": 1, "lr_v": 10},

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from shipped import LABEL_NOISE, cells, described, known, recipe
+from shipped import LABEL_NOISE, SELECTIVE, cells, described, known, recipe
 from torch import nn
 
 import selfadapt
@@ -27,7 +27,7 @@ def test_the_study_is_complete() -> None:
     assert {
         *("accuracy-curves", "generalisation", "double-descent-width", "double-descent-epochs"),
         *("cifar-noise", "cifar10-10k", "sce", "ablation", "sensitivity", "sensitivity-more"),
-        *("imagenet", "label-recovery", "human-labels"),
+        *("imagenet", "label-recovery", "human-labels", "selective"),
     } <= set(study.names())
     for name in study.names():
         assert recipe(name).table, f"{name} has no table"
@@ -36,7 +36,8 @@ def test_the_study_is_complete() -> None:
 def test_the_main_table_has_every_method() -> None:
     for scale in SCALES:
         of_table = {one["method.name"] for one in described("cifar-noise", scale)}
-        assert of_table == set(methods.names())
+        assert of_table == set(methods.names()) - SELECTIVE
+        assert {one["method.name"] for one in described("selective", scale)} > SELECTIVE
 
 
 # every key binds
@@ -109,7 +110,7 @@ def test_start_and_momentum_on_imagenet() -> None:
             assert (one["method.start"], one["method.momentum"]) == rule
 
 
-@every_recipe
+@pytest.mark.parametrize("name", set(study.names()) - {"selective"})
 def test_labels_move_before_the_end_at_small_scale(name: str) -> None:
     for one in known(name, {"method.name": "sat"}, "small"):
         assert 0 < one["method.start"] < one["train.epochs"]
@@ -165,10 +166,15 @@ def images(samples: int = 60) -> dict[str, np.ndarray]:
 def test_a_cell_of_each_recipe_in_miniature(name: str, scale: Scale, tmp_path: Path) -> None:
     """Two epochs of the last cell of SAT, on a net that is there at once; its numbers are those
     that table and figures ask for."""
-    cell = [cell for cell in cells(name, scale) if cell.settings["method.name"] == "sat"][-1]
+    of_sat = ("sat", "sat_selective")
+    cell = [cell for cell in cells(name, scale) if cell.settings["method.name"] in of_sat][-1]
     settings = {k: v for k, v in cell.settings.items() if not k.startswith(("net.", "data.name"))}
-    settings |= {"train.epochs": 2, "train.batch": 30, "method.start": 1, "train.workers": 0}
+    settings |= {"train.epochs": 2, "train.batch": 30, "train.workers": 0}
+    settings |= {"method.start": 1} if "method.start" in settings else {}
     settings |= {"net.name": "mlp", "net.width": 8}
+    if "train.against" in settings:  # it may have to be fetched
+        np.savez(tmp_path / "others.npz", x=255 - images()["x"])
+        settings["train.against"] = str(tmp_path / "others.npz")
     settings |= {"data.size": 8} if "data.size" in settings else {}
     run = selfadapt.fit(images(), out=tmp_path / "run", settings=settings)
     assert run.about["noise"]["name"] == settings.get("corruption.name", "none")
@@ -181,5 +187,10 @@ def test_a_cell_of_each_recipe_in_miniature(name: str, scale: Scale, tmp_path: P
     for block in table.blocks:
         known = block.metric != "accuracy_best_validation" or "data.validation" in settings
         assert bool(block.cells) == known, f"{block.metric} of {name}"
+    told = {block.metric for block in table.blocks}
+    left_out = set(found.table["metrics"]) - told
+    without = {"accuracy_best_validation"} if "data.validation" not in settings else set()
+    without |= {"auroc_other"} if "train.against" not in settings else set()
+    assert left_out <= without
     for figure in found.figures:
         checked(figure, rows)

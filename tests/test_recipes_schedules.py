@@ -46,6 +46,23 @@ def test_the_learning_rate_on_imagenet() -> None:
             assert learning_rate(plan, epoch, 3, 1669) == pytest.approx(golden)
 
 
+def test_the_learning_rate_of_selective_classification() -> None:
+    """METHODS.md 12.1: halved every 25 of 300 epochs."""
+    for one in known("selective", {}):
+        plan = plan_of(one)
+        assert (plan.epochs, plan.batch, plan.optimizer) == (300, 128, "sgd")
+        assert (plan.momentum, plan.weight_decay, one["net.name"]) == (0.9, 5e-4, "vgg16_bn")
+        rates = [learning_rate(plan, epoch, 0, 1) for epoch in range(300)]
+        assert rates == pytest.approx([0.1 * 0.5 ** (epoch // 25) for epoch in range(300)])
+    for method, settings in {
+        "sat_selective": {},
+        "deep_gamblers": {"method.pretrain": 100},
+    }.items():
+        for one in known("selective", {"method.name": method}):
+            own = {k: v for k, v in one.items() if k.startswith("method.") and k != "method.name"}
+            assert own == settings, "the rest are the paper's, which are the defaults"
+
+
 def falls(*parts: tuple[int, float]) -> list[float]:
     """(40, 0.1), (80, 0.01): 40 epochs of the first rate, then 80 of the second."""
     return [rate for count, rate in parts for _ in range(count)]

@@ -18,23 +18,25 @@ Tick = Callable[[int, int], None]
 
 
 @torch.no_grad()
-def probabilities(
+def passes(
     method: Method,
     feed: Feed,
     machine: Machine,
+    look: Callable[[Tensor], Tensor],
+    width: int,
     rows: NDArray[np.int64] | None = None,
     tick: Tick | None = None,
 ) -> Tensor:
-    """[len(rows), C] predictions on the inputs as they are, on the CPU of every process; NaN for
-    those that cannot be read."""
+    """[len(rows), width] what `look` says of the inputs as they are, on the CPU of every process;
+    NaN for those that cannot be read."""
     rows = feed.rows if rows is None else rows
     mine = distributed.my_part(torch.arange(len(rows)))
     was_training = method.training
     method.eval()
-    found, done = [torch.empty(0, method.num_classes, device=machine.device)], 0
+    found, done = [torch.empty(0, width, device=machine.device)], 0
     for part, x in feed.plain_parts(rows[mine.numpy()]):
         with machine.autocast():
-            found.append(method.predict(x).float())
+            found.append(look(x).float())
         found[-1][torch.from_numpy(np.isin(part, list(feed.unreadable)))] = torch.nan
         done += len(part)
         if tick is not None:
@@ -42,6 +44,17 @@ def probabilities(
     method.train(was_training)
     _, everything = distributed.gather_rows(mine.to(machine.device), torch.cat(found))
     return everything.cpu()
+
+
+def probabilities(
+    method: Method,
+    feed: Feed,
+    machine: Machine,
+    rows: NDArray[np.int64] | None = None,
+    tick: Tick | None = None,
+) -> Tensor:
+    """[len(rows), C] predictions."""
+    return passes(method, feed, machine, method.predict, method.num_classes, rows, tick)
 
 
 def accuracy(probs: Tensor, labels: NDArray[np.int64]) -> float | None:

@@ -36,6 +36,7 @@ class Parts:
     test_labels: Rows | None
     test_ids: Sequence[str] | None = None  # of every row of the test part
     corrupted: NDArray[np.bool_] | None = None  # rows whose label or image is known to be wrong
+    calibration: Rows = field(default_factory=lambda: np.zeros(0, np.int64))  # and of every choice
     clean: Feed | None = None  # what trains, before its images were corrupted, if they were
 
 

@@ -150,8 +150,7 @@ def _train_into(
         experiment.seed,
         experiment.plan,
         machine,
-        validation=settings["validation"],
-        augment=settings["augment"],
+        **{name: settings[name] for name in signatures.settings_of(make_parts)},
     )
     if status == "partial":
         statistics = run.read_json(run.run_file)["data"]["statistics"]
@@ -186,6 +185,11 @@ def _check_needs(method: Method, experiment: Experiment, parts: Parts) -> None:
         raise errors.BadInput(
             f"method {name} chooses by accuracy on held-out noisy labels, and nothing is held out: "
             "--set data.validation=0.1"
+        )
+    if experiment.plan.score != "none" and parts.test is None:
+        raise errors.BadInput(
+            f"train.score={experiment.plan.score} measures on a test part, and data.test=0 leaves "
+            "none"
         )
     if method.needs_sgd and experiment.plan.optimizer != "sgd":
         raise errors.BadInput(
@@ -246,12 +250,13 @@ def _notes(experiment: Experiment, parts: Parts, method: Method) -> list[str]:
             "pictures are shifted and mirrored in training; data.augment=crop or none if a "
             "mirrored one would be wrong"
         )
-    validation = experiment.settings["data"]["validation"]
-    if validation and not len(parts.validation):
-        notes.append(
-            f"warning: data.validation={validation} of {len(parts.train):,} samples is less than "
-            "one of any class: nothing is held out, and no best epoch can be told"
-        )
+    for part, lost in (("validation", "no best epoch"), ("calibration", "no threshold")):
+        asked = experiment.settings["data"][part]
+        if asked and not len(getattr(parts, part)):
+            notes.append(
+                f"warning: data.{part}={asked} of {len(parts.train):,} samples is less than one of "
+                f"any class: nothing is held out, and {lost} can be told"
+            )
     if plan.warmup >= plan.epochs:
         notes.append(
             f"warning: train.warmup={plan.warmup:g} is not before the last epoch (train.epochs="

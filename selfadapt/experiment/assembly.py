@@ -167,21 +167,28 @@ def make_parts(
     machine: Machine,
     *,
     validation: float = 0.0,
+    calibration: float = 0.0,
     augment: Augment | Literal["auto"] = "auto",
 ) -> Parts:
     """What trains and what measures.
 
     validation: the share of the training part held out, with its labels as given, to choose on.
+    calibration: the share held out of training and of every choice, to set a threshold on.
     augment: none, crop (zero-padded, an eighth of the side), crop_flip (mirrored too); auto is what
       suits the source.
     """
-    if not 0 <= validation < 1:
-        raise errors.BadInput(f"data.validation must lie in [0, 1), got {validation}")
-    usable = _readable(data)
-    held = np.zeros(0, np.int64)
-    if validation > 0:
-        stay, out = hold_out(data.labels[usable], validation, f"validation {seed}")
-        usable, held = usable[stay], usable[out]
+    for name, share in (("validation", validation), ("calibration", calibration)):
+        if not 0 <= share < 1:
+            raise errors.BadInput(f"data.{name} must lie in [0, 1), got {share}")
+    if validation + calibration >= 1:
+        raise errors.BadInput(
+            f"data.validation={validation} and data.calibration={calibration} leave nothing to "
+            "train on: together they must be below 1"
+        )
+    readable = _readable(data)
+    usable, held = _held_out(data, readable, "validation", validation, seed)
+    of_rest = calibration * len(readable) / len(usable)
+    usable, kept = _held_out(data, usable, "calibration", of_rest, seed)
     chosen = data.augment if augment == "auto" else augment
     shared: dict[str, Any] = {"workers": plan.workers, "device": machine.device}
     test = data.test
@@ -197,6 +204,7 @@ def make_parts(
         labels=data.labels,
         ids=data.ids,
         validation=held,
+        calibration=kept,
         true_labels=data.true_labels,
         corrupted=_corrupted(data),
         clean=None if data.clean_inputs is None else Feed(data.clean_inputs, usable, **shared),
@@ -204,6 +212,16 @@ def make_parts(
         test_labels=None if test is None else test.labels[_readable(test)],
         test_ids=None if test is None else test.ids,
     )
+
+
+def _held_out(
+    data: LabelledData, usable: Rows, part: str, share: float, seed: int
+) -> tuple[Rows, Rows]:
+    """(rows that go on, rows held out): a share of `usable`."""
+    if not share:
+        return usable, np.zeros(0, np.int64)
+    stay, out = hold_out(data.labels[usable], share, f"{part} {seed}")
+    return usable[stay], usable[out]
 
 
 def _corrupted(data: LabelledData) -> NDArray[np.bool_] | None:

@@ -26,6 +26,7 @@ from selfadapt.engine.work import Parts, Show
 from selfadapt.experiment import stages
 from selfadapt.experiment.assembly import Experiment, net_for
 from selfadapt.experiment.left_out import left_out, write_unreadable
+from selfadapt.experiment.silence import silence_figures
 from selfadapt.labels_table import labels_table, to_bytes
 from selfadapt.methods import Method
 from selfadapt.rundir import RunDir, write_atomically
@@ -77,6 +78,7 @@ def _about(data: LabelledData, parts: Parts) -> dict[str, Any]:
         "samples": len(data),
         "training": len(parts.train),
         "validation": len(parts.validation),
+        "calibration": len(parts.calibration),
         "test": 0 if parts.test is None else len(parts.test),
         "classes": list(data.classes),
         "shape": list(data.inputs.shape),
@@ -134,6 +136,7 @@ def write_outcome(
     else:
         known = beliefs.cpu().numpy()[rows]
         weights = known.max(axis=1)
+    silence = _silence(experiment, parts, method, machine, show)
     unreadable = left_out(data, outcome.progress)
     started = time.perf_counter()
     handed = {name: t.cpu().contiguous() for name, t in method.hand_over(parts.train).items()}
@@ -147,6 +150,7 @@ def write_outcome(
             true=data.true_labels,
             parts={
                 "validation": parts.validation,
+                "calibration": parts.calibration,
                 "unreadable": np.array(list(unreadable["training"]), np.int64),
             },
             rows=rows,
@@ -162,9 +166,24 @@ def write_outcome(
         write_unreadable(run, data, unreadable, show)
         result = _result(run, experiment, data, parts, method, rows, known, outcome)
         counts = {f"unreadable_{part}": len(found) for part, found in unreadable.items()}
-        run.write_json(run.result_file, result | counts)
+        run.write_json(run.result_file, result | silence | counts)
 
     distributed.on_first(write)
+
+
+def _silence(
+    experiment: Experiment, parts: Parts, method: Method, machine: Machine, show: Show
+) -> dict[str, Any]:
+    plan, root = experiment.plan, experiment.settings["data"].get("root")
+    if plan.score == "none":
+        return {}
+
+    def tick(done: int, total: int) -> None:
+        show({"what": "scoring", "done": done, "total": total})
+
+    return silence_figures(
+        method, parts, machine, score=plan.score, against=plan.against, root=root, tick=tick
+    )
 
 
 def _result(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ from selfadapt.engine.evaluate import Tick, probabilities
 from selfadapt.engine.machine import this_machine
 from selfadapt.engine.plan import Plan
 from selfadapt.engine.resume import restore
+from selfadapt.engine.scores import Scored, scored
 from selfadapt.experiment.assembly import NAMELESS, Experiment, Net, build_method
 from selfadapt.methods import Method
 from selfadapt.rundir import RunDir
+from selfadapt.selective import answered
 
 
 class Run:
@@ -63,8 +66,11 @@ class Run:
         return classes
 
     def predict(self, x: Any) -> NDArray[np.int64]:
-        """The class of each sample, as its place in `classes`."""
-        best: NDArray[np.int64] = self.predict_proba(x).argmax(axis=1).astype(np.int64)
+        """The class of each sample, as its place in `classes`; -1 where it abstains, if the run has
+        a threshold."""
+        of = self.predictions(as_inputs(x, self.shape))
+        best: NDArray[np.int64] = of.probs.argmax(axis=1).astype(np.int64)
+        best[~self.answered(of)] = -1
         return best
 
     def predict_proba(self, x: Any) -> NDArray[np.float32]:
@@ -77,6 +83,44 @@ class Run:
         method = self.method().to(machine.device)
         feed = Feed(inputs, np.arange(len(inputs)), device=machine.device)
         return probabilities(method, feed, machine, tick=tick).numpy()
+
+    def scored(
+        self,
+        inputs: Inputs,
+        names: Collection[str] | None = None,
+        rows: NDArray[np.int64] | None = None,
+        tick: Tick | None = None,
+    ) -> Scored:
+        """Predictions, and scores of how little the model knows: of these rows, or all."""
+        machine = this_machine(self.about["resolved"]["precision"])
+        method = self.method().to(machine.device)
+        feed = Feed(inputs, np.arange(len(inputs)) if rows is None else rows, device=machine.device)
+        return scored(method, feed, machine, names, tick=tick)
+
+    def _needed(self) -> list[str]:
+        """The score that the run's predictions abstain by, if they do."""
+        threshold = self.threshold
+        return [] if threshold is None else [threshold["score"]]
+
+    def predictions(self, inputs: Inputs, tick: Tick | None = None) -> Scored:
+        """With the score that decides whether to answer, if there is a threshold."""
+        return self.scored(inputs, self._needed(), tick=tick)
+
+    @property
+    def threshold(self) -> dict[str, Any] | None:
+        """What `selfadapt threshold` has set: score, threshold, and what it was asked for."""
+        if not self.files.threshold_file.exists():
+            return None
+        return self.files.read_json(self.files.threshold_file)
+
+    def answered(self, of: Scored) -> NDArray[np.bool_]:
+        """Which samples the run's threshold answers; all of them without one."""
+        threshold = self.threshold
+        if threshold is None:
+            return np.ones(len(of.probs), bool)
+        if threshold["threshold"] is None:
+            return np.zeros(len(of.probs), bool)
+        return answered(of.scores[threshold["score"]], threshold["threshold"])
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -60,6 +60,10 @@ class CoTeaching(Method):
         order = everything.argsort(dim=0, stable=True).argsort(dim=0, stable=True)
         return (order < keep)[places].to(values.dtype), keep / len(everything)
 
+    def logits(self, x: Tensor) -> Tensor:
+        mean: Tensor = (self.net(x).float() + self.second(x).float()) / 2
+        return mean
+
     def predict(self, x: Tensor) -> Tensor:
         first, second = (net(x).float().softmax(dim=1) for net in (self.net, self.second))
         mean: Tensor = (first + second) / 2

@@ -198,9 +198,9 @@ class DivideMix(Method):
         since = epoch + step / self.todo[net] - epoch_of(self.warmup, self.epochs)
         return self.lambda_u * (min(1.0, max(0.0, since / self.ramp)) if self.ramp else 1.0)
 
-    def predict(self, x: Tensor) -> Tensor:
-        probs: Tensor = ((self.net(x).float() + self.second(x).float()) / 2).softmax(dim=1)
-        return probs
+    def logits(self, x: Tensor) -> Tensor:
+        mean: Tensor = (self.net(x).float() + self.second(x).float()) / 2
+        return mean
 
     def facts(self) -> dict[str, Any]:
         return {"warmup": epoch_of(self.warmup, self.epochs)}

@@ -96,9 +96,13 @@ class Method(nn.Module, ABC):
     def forward(self, batch: Batch, epoch: int) -> StepLoss:
         return self.loss(batch, epoch)
 
+    def logits(self, x: Tensor) -> Tensor:
+        """[B, C] outputs for the classes before softmax, in fp32."""
+        return self.net(x).float()  # type: ignore[no-any-return]
+
     def predict(self, x: Tensor) -> Tensor:
         """[B, C] probabilities, in fp32."""
-        return self.net(x).float().softmax(dim=1)  # type: ignore[no-any-return]
+        return self.logits(x).softmax(dim=1)
 
     def abstain(self, x: Tensor) -> Tensor:
         """[B] higher = rather not say."""

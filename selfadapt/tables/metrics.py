@@ -75,6 +75,27 @@ METRICS: dict[str, Metric] = {
     ),
     "labels_changed": Metric("training labels changed", "labels changed", "training labels"),
     "error_rate": Metric("wrong training labels", "labels wrong", "training labels", epoch=""),
+    **{
+        f"error_at_{share}": Metric(
+            f"error where {share} % are answered", f"{share} %", "error", epoch=""
+        )
+        for share in (100, 95, 90, 85, 80, 75, 70)
+    },
+    **{
+        f"held_out_{what}_at_{share}": Metric(
+            f"{what} by a threshold that was to answer {share} %",
+            f"{share} % asked for",
+            what,
+            epoch="",
+        )
+        for what in ("error", "coverage")
+        for share in (100, 95, 90, 85, 80, 75, 70)
+    },
+    "aurc": Metric("area under error against coverage", "AURC", "area", epoch=""),
+    "excess_aurc": Metric("AURC above that of the best order", "excess", "area", epoch=""),
+    "augrc": Metric("area under answered and wrong", "AUGRC", "area", epoch=""),
+    "calibration_error": Metric("calibration error", "calibration", "error", epoch=""),
+    "auroc_other": Metric("samples of another kind told apart", "AUROC", "AUROC", epoch=""),
     "cost": Metric("training time relative to {baseline}", noun="time", unit="times", epoch=""),
 }
 _AS_LOGGED = {"accuracy": "test_accuracy"}

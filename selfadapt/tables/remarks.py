@@ -10,6 +10,10 @@ from selfadapt.tables.cells import Layout
 from selfadapt.tables.row import Row
 from selfadapt.tables.words import PROTOCOLS, name_of
 
+_MEASURING = {
+    f"train.{name}" for name in ("curves", "score", "against", "save_seconds", "trackers")
+}
+
 
 def remarks(rows: Sequence[Row], layout: Layout) -> list[str]:
     done = [row for row in rows if row.done]
@@ -50,6 +54,7 @@ def _schedules_that_differ(rows: Sequence[Row]) -> list[str]:
 
 def _schedule(rows: Sequence[Row]) -> dict[str, list[str]]:
     names = {name for row in rows for name in row.settings if name.startswith("train.")}
+    names -= _MEASURING
     return {name: sorted({groups.identity(row.get(name)) for row in rows}) for name in names}
 
 

@@ -210,6 +210,7 @@ def test_runs_that_differ_in_more_than_their_seed_are_not_averaged_silently(
         ({"protocol": "own"}, {}, "Protocol own: each method's published schedule"),
         ({}, {}, "Protocol equal: one budget"),
         ({}, {"train__lr": 0.01}, "Protocol own: methods differ in train.lr"),
+        ({}, {"train__score": "dropout"}, "Protocol equal: one budget"),
     ],
 )
 def test_the_protocol_is_named(

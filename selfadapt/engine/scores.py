@@ -1,0 +1,111 @@
+"""What a trained method says of each sample: predictions, and scores of how little it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from selfadapt import selective
+from selfadapt.data.feed import Feed
+from selfadapt.engine.evaluate import Tick, passes
+from selfadapt.engine.machine import Machine
+from selfadapt.errors import BadInput
+from selfadapt.head import last_linear, with_features
+from selfadapt.methods import Method
+from selfadapt.randomness import key
+
+SCORES = {
+    "abstain": "the method's own, where it has one",
+    "softmax": "1 - the largest probability",
+    "margin": "1 - the difference of the two largest probabilities",
+    "entropy": "that of the probabilities",
+    "energy": "-log Σ exp of the outputs",
+    "dropout": "variance of the probabilities over 100 passes with dropout on the features",
+}
+PASSES, DROPOUT = 100, 0.5
+
+
+@dataclass(frozen=True)
+class Scored:
+    """In the order asked for; NaN for samples that cannot be read. A higher score means rather not
+    say."""
+
+    probs: NDArray[np.float32]
+    scores: Mapping[str, NDArray[np.float64]]
+
+
+def scored(
+    method: Method,
+    feed: Feed,
+    machine: Machine,
+    names: Collection[str] | None = None,
+    rows: NDArray[np.int64] | None = None,
+    tick: Tick | None = None,
+) -> Scored:
+    """`names`: only these scores, of those that this method has; none is all of them."""
+    classes, own = method.num_classes, own_score(method)
+    there = [name for name in SCORES if names is None or name in names]
+    there = [name for name in there if name != "abstain" or own]
+    dropout = "dropout" in there and _can_drop(method)
+
+    def look(x: Tensor) -> Tensor:
+        logits, probs = method.logits(x).float(), method.predict(x)
+        none = logits.new_zeros(len(x))
+        doubt = method.abstain(x).float() if "abstain" in there else none
+        varied = _variance(method, x) if dropout else none
+        return torch.cat([logits, probs, doubt[:, None], varied[:, None]], dim=1)
+
+    found = passes(method, feed, machine, look, 2 * classes + 2, rows, tick).numpy()
+    logits, probs = found[:, :classes], found[:, classes : 2 * classes]
+    of: dict[str, Callable[[], NDArray[np.float64]]] = {
+        "abstain": lambda: found[:, -2].astype(np.float64),
+        "softmax": lambda: selective.max_softmax(probs),
+        "margin": lambda: selective.margin(probs),
+        "entropy": lambda: selective.entropy(probs),
+        "energy": lambda: selective.energy(logits),
+        "dropout": lambda: found[:, -1].astype(np.float64),
+    }
+    if not dropout:
+        there = [name for name in there if name != "dropout"]
+    return Scored(probs, {name: of[name]() for name in there})
+
+
+def main_score(scores: Collection[str]) -> str:
+    """The method's own score where it has learned one, else the softmax."""
+    return "abstain" if "abstain" in scores else "softmax"
+
+
+def own_score(method: Method) -> bool:
+    """Whether it has learned when to abstain; what others have is the softmax."""
+    return type(method).abstain is not Method.abstain
+
+
+def _can_drop(method: Method) -> bool:
+    try:
+        last_linear(method.net)
+    except BadInput:
+        return False
+    return True
+
+
+def _variance(method: Method, x: Tensor) -> Tensor:
+    """METHODS.md 12.6: dropout on the features alone, whatever dropout the net has being off; the
+    masks are the same for a batch of the same size."""
+    net: nn.Module = method.net
+    _, features = with_features(net, x)
+    head, features = last_linear(net), features.float()
+    random = torch.Generator(features.device).manual_seed(key(0, "dropout"))
+    total = squares = features.new_zeros(len(x), method.num_classes, dtype=torch.float64)
+    with torch.autocast(x.device.type, enabled=False):
+        for _ in range(PASSES):
+            kept = torch.rand(features.shape, generator=random, device=x.device) >= DROPOUT
+            outputs = head(features * kept / (1 - DROPOUT))[:, : method.num_classes]
+            probs = outputs.softmax(dim=1).double()
+            total, squares = total + probs, squares + probs.square()
+    mean = total / PASSES
+    return (squares / PASSES - mean.square()).clamp(min=0).mean(dim=1).float()

@@ -1,0 +1,71 @@
+"""When a run's model should not answer, measured at its end for the tables of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from selfadapt import selective
+from selfadapt.data.feed import Feed
+from selfadapt.data.unlabelled import read_inputs
+from selfadapt.engine.evaluate import Tick
+from selfadapt.engine.machine import Machine
+from selfadapt.engine.scores import Scored, main_score, scored
+from selfadapt.engine.work import Parts
+from selfadapt.errors import BadInput
+from selfadapt.methods import Method
+from selfadapt.selective.summary import COVERAGES, summary
+
+
+def silence_figures(
+    method: Method,
+    parts: Parts,
+    machine: Machine,
+    *,
+    score: str,
+    against: str | None,
+    root: str | None,
+    tick: Tick,
+) -> dict[str, Any]:
+    """On the test part: by `score` (auto: the method's own, else the softmax) what the summary says
+    of it, and what thresholds from the calibration part would do; under "scores" all scores."""
+    assert parts.test is not None and parts.test_labels is not None  # noqa: PT018
+    of = scored(method, parts.test, machine, tick=tick)
+    name = main_score(of.scores) if score == "auto" else score
+    if name not in of.scores:
+        raise BadInput(f"train.score={score}: this run has {', '.join(of.scores)}")
+    others = None if against is None else _others(method, parts, machine, against, root, tick)
+    told = summary(of.probs, of.scores, parts.test_labels, others)
+    found = {"score": name, "calibration_error": told["calibration_error"]}
+    found |= told["scores"][name]
+    if len(parts.calibration):
+        rows = parts.calibration
+        held = scored(method, parts.train, machine, [name], rows, tick)
+        found |= _as_promised(held, of, name, parts.test_labels)
+    return {**found, "scores": told["scores"]}
+
+
+def _others(
+    method: Method, parts: Parts, machine: Machine, source: str, root: str | None, tick: Tick
+) -> Mapping[str, Any]:
+    reading = {} if root is None else {"root": root}
+    found = read_inputs(source, parts.train.inputs.shape, reading)
+    feed = Feed(found.inputs, np.arange(len(found.inputs)), device=machine.device)
+    return scored(method, feed, machine, tick=tick).scores
+
+
+def _as_promised(held: Scored, of: Scored, name: str, labels: Any) -> dict[str, Any]:
+    """What a user gets who asks for a coverage: the threshold is set on other samples."""
+    right = of.probs.argmax(axis=1) == labels
+    found: dict[str, Any] = {}
+    for asked in COVERAGES:
+        level = selective.threshold_for_coverage(held.scores[name], asked)
+        here, risk = (
+            selective.coverage(of.scores[name], level),
+            selective.risk(of.scores[name], right, level),
+        )
+        found[f"held_out_coverage_at_{round(100 * asked)}"] = here
+        found[f"held_out_error_at_{round(100 * asked)}"] = None if np.isnan(risk) else risk
+    return found
