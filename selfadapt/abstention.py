@@ -15,7 +15,13 @@ from selfadapt import errors, selective
 from selfadapt.data.part import Progress
 from selfadapt.engine.scores import SCORES, Scored, main_score
 from selfadapt.errors import BadInput
-from selfadapt.experiment.again import HeldOut, calibration_part, other_data, own_test_part
+from selfadapt.experiment.again import (
+    HeldOut,
+    calibration_part,
+    left_out_inputs,
+    other_data,
+    own_test_part,
+)
 from selfadapt.experiment.run import Run, open_run
 from selfadapt.rundir import write_atomically
 from selfadapt.selective.summary import COVERAGES, summary
@@ -120,6 +126,9 @@ def _labels(part: HeldOut, true_labels: bool) -> Any:
 def _others(run: Run, source: str, reading: Mapping[str, Any], show: Show) -> Scored:
     from selfadapt.data.unlabelled import read_inputs
 
+    if source == "left_out":
+        inputs = left_out_inputs(run, _progress(show))
+        return run.scored(inputs, tick=_tick(show, "scoring the others"))
     features = run.about["data"].get("features")
     found = read_inputs(source, run.shape, reading, _progress(show), features)
     rows = np.setdiff1d(np.arange(len(found.inputs)), np.array(list(found.unreadable), np.int64))

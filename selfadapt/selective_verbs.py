@@ -43,7 +43,8 @@ def evaluate(
     data
         Labelled samples to measure on; by default the run's test part.
     against
-        Samples of another kind, labelled or not, which a good score tells apart.
+        Samples of another kind, labelled or not, which a good score tells apart; or left_out, those
+        of the classes in the run's data.without.
     score
         Only these scores: abstain, softmax, margin, entropy, energy, dropout.
     true_labels

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))  # scripts, tested too
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of many small runs only wait for each other
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # tests compare tensors of the CPU; see test_devices.py

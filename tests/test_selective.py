@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import time
 from collections.abc import Callable
 from typing import Any
 
+import agreement
 import numpy as np
 import pytest
 from hypothesis import given
@@ -297,3 +299,20 @@ def test_a_million_scores_in_a_second() -> None:
         started = time.perf_counter()
         work()
         assert time.perf_counter() - started < 1
+
+
+def test_other_libraries_say_the_same() -> None:
+    """torch-uncertainty, torchmetrics and MAPIE, as benchmarks/agreement.py found them."""
+    kept = json.loads((agreement.TO).read_text())["values"]
+    probs, labels = agreement.samples()
+    right, half = probs.argmax(axis=1) == labels, len(labels) // 2
+    score = selective.max_softmax(probs)
+    truth = 1 - probs[np.arange(half), labels[:half]]
+    sets = 1 - probs[half:] <= selective.conformal_threshold(truth, 0.9)
+    assert {
+        "aurc": selective.aurc(score, right),
+        "augrc": selective.augrc(score, right),
+        "calibration_error": selective.calibration_error(probs.max(axis=1), right),
+        "conformal_coverage": sets[np.arange(half), labels[half:]].mean(),
+        "conformal_set_size": sets.sum(axis=1).mean(),
+    } == pytest.approx(kept, abs=1e-6)

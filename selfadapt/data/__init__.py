@@ -42,6 +42,7 @@ def load(
     test: float | str | Path = 0.1,
     limit: int | None = None,
     size: int | None = None,
+    without: list[str | int] | None = None,
     root: str | Path | None = None,
     progress: Progress | None = None,
 ) -> LabelledData:
@@ -56,6 +57,8 @@ def load(
     test: the share to hold out where the source has no test part (0 for none), or a test set.
     limit: use only the first rows of the training part.
     size: the side of the square that images are scaled to.
+    without: classes to leave out of training; those of the test part are kept apart, as samples
+      that a model should not know (train.against=left_out).
     root: where named sets lie, and what paths in a table are relative to.
     """
     if isinstance(source, LabelledData):
@@ -64,7 +67,7 @@ def load(
         _refuse_settings(
             source, {"label": label, "path": path, "id": id, "true": true, "test": test}
         )
-        _refuse_settings(source, {"limit": limit, "size": size, "root": root})
+        _refuse_settings(source, {"limit": limit, "size": size, "without": without, "root": root})
         return _from_earlier_run(source, earlier, progress)
     check_settings(test, limit, size, root)
     place = None if root is None else Path(root).expanduser()
@@ -74,9 +77,9 @@ def load(
     again = lasting(
         source,
         {"label": label, "path": path, "id": id, "true": true, "test": test}
-        | {"limit": limit, "size": size, "root": place},
+        | {"limit": limit, "size": size, "without": without, "root": place},
     )
-    return build(found, beside, test, limit, size, progress, again)
+    return build(found, beside, test, limit, size, without, progress, again)
 
 
 def corrupt(source: Any, name: str, *, seed: int = 1, **settings: Any) -> LabelledData:
@@ -108,7 +111,7 @@ def _refuse_settings(source: Any, given: Mapping[str, Any]) -> None:
 def _from_earlier_run(
     source: str | Path, settings: Mapping[str, Any], progress: Progress | None
 ) -> LabelledData:
-    names = ("label", "path", "id", "true", "test", "limit", "size", "root")
+    names = ("label", "path", "id", "true", "test", "limit", "size", "without", "root")
     again = {name: settings[name] for name in names if name in settings}
     data = load(settings["source"], **again, progress=progress)
     return replace(earlier_run.relabelled(data, source), source=lasting(source, {}))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from selfadapt.data import labels, split
 from selfadapt.data.images import as_tensor, check_quarantine, choose_size, open_images
 from selfadapt.data.labelled import InMemory, Inputs, LabelledData
 from selfadapt.data.part import Found, Part, Progress
-from selfadapt.errors import BadInput
+from selfadapt.errors import BadInput, unknown
 
 Settings = Mapping[str, Any]
 
@@ -40,6 +41,7 @@ def build(
     test: float | str | Path,
     limit: int | None,
     size: int | None,
+    without: Sequence[str | int] | None,
     progress: Progress | None,
     source: Settings,
 ) -> LabelledData:
@@ -50,6 +52,7 @@ def build(
     all_in_one = found.test is None
     if found.test is None and isinstance(test, int | float):
         found = _hold_out(found, test)
+    found, others = leave_out(found, without)
     found = _limited(found, limit)
     classes = found.classes or ()
     labels.check_several(found.train.y, classes, limit)
@@ -60,12 +63,49 @@ def build(
         opened = _opened(found.name, found.test, classes, side, progress, "test")
         data = replace(data, test=opened)
         _check_alike(data)
+    if others is not None:
+        left = _opened(found.name, others, classes, side, progress, "left out")
+        data = replace(data, left_out=left.inputs)
     notes = (*found.notes, *data.notes, *(data.test.notes if data.test else ()))
     held_out = len(data.test) if all_in_one and data.test is not None else 0
     data = replace(data, features=found.train.features, held_out=held_out)
     notes += tuple(f"corrupted when it was saved: {noise}" for noise in found.corrupted)
     data = replace(data, augment=found.augment, corrupted=found.corrupted)
     return replace(data, source=source, notes=notes)
+
+
+def leave_out(found: Found, without: Sequence[str | int] | None) -> tuple[Found, Part | None]:
+    """Without the samples of some classes, and those of the test part apart: what a model has never
+    heard of. A training sample of which either label is one of them goes."""
+    if without is None:
+        return found, None
+    classes, names = found.classes or (), dict.fromkeys(map(str, without))
+    for name in names:
+        if name not in classes:
+            raise unknown("class in data.without", name, classes)
+    kept = [number for number, name in enumerate(classes) if name not in names]
+    place = np.full(len(classes), -1)
+    place[kept] = np.arange(len(kept))
+    train = _renumbered(found.train, place)
+    test = None if found.test is None else _renumbered(found.test, place)
+    others = None
+    if found.test is not None:
+        rows = np.flatnonzero(place[found.test.y] < 0)
+        others = found.test.take(rows)
+        others = replace(others, y=np.zeros(len(rows), np.int64), true=None) if len(rows) else None
+    told = f"data.without: {len(found.train) - len(train):,} samples of {len(names)} classes"
+    remaining = tuple(classes[number] for number in kept)
+    notes = (*found.notes, f"{told} are left out")
+    return replace(found, train=train, test=test, classes=remaining, notes=notes), others
+
+
+def _renumbered(part: Part, place: NDArray[np.int64]) -> Part:
+    stays = place[part.y] >= 0
+    if part.true is not None:
+        stays &= place[part.true] >= 0
+    part = part.take(np.flatnonzero(stays))
+    true = None if part.true is None else place[part.true]
+    return replace(part, y=place[part.y], true=true)
 
 
 def _numbered(found: Found) -> Found:

@@ -79,6 +79,7 @@ class LabelledData:
     noisy_images: NDArray[np.bool_] | None = None  # whose pixels a corruption has changed
     clean_inputs: Inputs | None = None  # before it did, where that is known
     test: LabelledData | None = None
+    left_out: Inputs | None = None  # test samples of classes that are left out
     corrupted: tuple[str, ...] = ()  # by what noise of ours, in order: "uniform, rate=0.4, seed 1"
     quarantined: Mapping[int, str] = field(default_factory=dict)
     augment: Augment = (

@@ -38,7 +38,8 @@ class Plan:
       how many are fitted, and how many are truly right among the untouched and the corrupted.
     score: after the last epoch, measure on the test part when not to answer, by this score; auto is
       the method's own, else softmax (docs/selective.md).
-    against: samples of another kind, which the scores should tell apart: a file, folder or name.
+    against: samples of another kind, which the scores should tell apart: a file, folder or name; or
+      left_out, those of classes in data.without.
     save_seconds: how long until the next checkpoint; 0 is at the end of every epoch.
     trackers: tensorboard, wandb, mlflow: beside log.jsonl.
     """

@@ -191,6 +191,11 @@ def _check_needs(method: Method, experiment: Experiment, parts: Parts) -> None:
             f"train.score={experiment.plan.score} measures on a test part, and data.test=0 leaves "
             "none"
         )
+    if experiment.plan.against == "left_out" and parts.left_out is None:
+        raise errors.BadInput(
+            "train.against=left_out is for test samples of classes that are not trained on, and "
+            'there are none: name classes, --set \'data.without=["cat", "dog"]\''
+        )
     if method.needs_sgd and experiment.plan.optimizer != "sgd":
         raise errors.BadInput(
             f"method {name} has parameters whose rates are those of plain SGD: "

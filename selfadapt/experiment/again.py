@@ -45,6 +45,16 @@ def own_test_part(run: Run, progress: Progress | None = None) -> HeldOut:
     return HeldOut("the test part", data.test.inputs, rows, parts.test_labels, true)
 
 
+def left_out_inputs(run: Run, progress: Progress | None = None) -> Inputs:
+    """Test samples of the classes that the run was not told of."""
+    data, _ = _loaded(run, progress)
+    if data.left_out is None:
+        raise errors.BadInput(
+            f"the run in {run.path} left no classes out (data.without): name a file or a folder"
+        )
+    return data.left_out
+
+
 def calibration_part(run: Run, progress: Progress | None = None) -> HeldOut:
     """Apart from training, from validation and from testing."""
     if not run.about["data"].get("calibration"):

@@ -208,6 +208,9 @@ def make_parts(
         true_labels=data.true_labels,
         corrupted=_corrupted(data),
         clean=None if data.clean_inputs is None else Feed(data.clean_inputs, usable, **shared),
+        left_out=None
+        if data.left_out is None
+        else Feed(data.left_out, np.arange(len(data.left_out)), **shared),
         test=None if test is None else Feed(test.inputs, _readable(test), **shared),
         test_labels=None if test is None else test.labels[_readable(test)],
         test_ids=None if test is None else test.ids,

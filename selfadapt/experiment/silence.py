@@ -30,7 +30,7 @@ def silence_figures(
     tick: Tick,
 ) -> dict[str, Any]:
     """On the test part: by `score` (auto: the method's own, else the softmax) what the summary says
-    of it, and what thresholds from the calibration part would do; under "scores" all scores."""
+    of it, and what thresholds from the calibration part would do; then by each score there is."""
     assert parts.test is not None and parts.test_labels is not None  # noqa: PT018
     of = scored(method, parts.test, machine, tick=tick)
     name = main_score(of.scores) if score == "auto" else score
@@ -44,12 +44,17 @@ def silence_figures(
         rows = parts.calibration
         held = scored(method, parts.train, machine, [name], rows, tick)
         found |= _as_promised(held, of, name, parts.test_labels)
-    return {**found, "scores": told["scores"]}
+    for other, figures in told["scores"].items():
+        found |= {f"{figure}_by_{other}": value for figure, value in figures.items()}
+    return found
 
 
 def _others(
     method: Method, parts: Parts, machine: Machine, source: str, root: str | None, tick: Tick
 ) -> Mapping[str, Any]:
+    if source == "left_out":
+        assert parts.left_out is not None
+        return scored(method, parts.left_out, machine, tick=tick).scores
     reading = {} if root is None else {"root": root}
     found = read_inputs(source, parts.train.inputs.shape, reading)
     feed = Feed(found.inputs, np.arange(len(found.inputs)), device=machine.device)

@@ -34,6 +34,31 @@ def _difference(one: float, other: float) -> float:
     return one - other
 
 
+_SHARES = (100, 95, 90, 85, 80, 75, 70)
+_SCORES = ("abstain", "softmax", "margin", "entropy", "energy", "dropout")
+_BY_SCORE = {
+    **{f"error_at_{x}": (f"error where {x} % are answered", f"{x} %", "error") for x in _SHARES},
+    "aurc": ("area under error against coverage", "AURC", "area"),
+    "excess_aurc": ("AURC above that of the best order", "excess", "area"),
+    "augrc": ("area under answered and wrong", "AUGRC", "area"),
+    "auroc_other": ("samples of another kind told apart (AUROC)", "AUROC", "AUROC"),
+}
+_SILENCE = {
+    **{name: Metric(*words, epoch="") for name, words in _BY_SCORE.items()},
+    **{
+        f"{name}_by_{score}": Metric(f"{words}, by {score}", f"{short} {score}", noun, epoch="")
+        for name, (words, short, noun) in _BY_SCORE.items()
+        for score in _SCORES
+    },
+    **{
+        f"held_out_{what}_at_{x}": Metric(
+            f"{what} by a threshold that was to answer {x} %", f"{x} % asked for", what, epoch=""
+        )
+        for what in ("error", "coverage")
+        for x in _SHARES
+    },
+    "calibration_error": Metric("calibration error", "calibration", "error", epoch=""),
+}
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("test accuracy", "test set"),
     "accuracy_best_validation": Metric(
@@ -75,27 +100,7 @@ METRICS: dict[str, Metric] = {
     ),
     "labels_changed": Metric("training labels changed", "labels changed", "training labels"),
     "error_rate": Metric("wrong training labels", "labels wrong", "training labels", epoch=""),
-    **{
-        f"error_at_{share}": Metric(
-            f"error where {share} % are answered", f"{share} %", "error", epoch=""
-        )
-        for share in (100, 95, 90, 85, 80, 75, 70)
-    },
-    **{
-        f"held_out_{what}_at_{share}": Metric(
-            f"{what} by a threshold that was to answer {share} %",
-            f"{share} % asked for",
-            what,
-            epoch="",
-        )
-        for what in ("error", "coverage")
-        for share in (100, 95, 90, 85, 80, 75, 70)
-    },
-    "aurc": Metric("area under error against coverage", "AURC", "area", epoch=""),
-    "excess_aurc": Metric("AURC above that of the best order", "excess", "area", epoch=""),
-    "augrc": Metric("area under answered and wrong", "AUGRC", "area", epoch=""),
-    "calibration_error": Metric("calibration error", "calibration", "error", epoch=""),
-    "auroc_other": Metric("samples of another kind told apart", "AUROC", "AUROC", epoch=""),
+    **_SILENCE,
     "cost": Metric("training time relative to {baseline}", noun="time", unit="times", epoch=""),
 }
 _AS_LOGGED = {"accuracy": "test_accuracy"}
