@@ -28,6 +28,7 @@ bench: .venv/ready  ## ratios against named rivals, written to results/
 
 results: .venv/ready  ## docs/results.md from the studies kept under results/study/
 	$(BIN)/python benchmarks/results_page.py
+	$(BIN)/python benchmarks/selective_page.py
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build

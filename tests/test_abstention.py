@@ -21,6 +21,7 @@ from selfadapt.data import InMemory
 from selfadapt.data.feed import Feed
 from selfadapt.engine.machine import this_machine
 from selfadapt.engine.scores import DROPOUT, PASSES, scored
+from selfadapt.experiment.again import own_test_part
 from selfadapt.head import with_features
 from selfadapt.methods import build
 
@@ -324,6 +325,35 @@ def test_data_that_has_changed_since(
     code, _, error = call(capsys, "threshold", tmp_path / "run", "--coverage", "0.9")
     assert code == 2
     assert "has other labels than when the run" in error
+
+
+@pytest.mark.slow
+def test_the_promise_is_kept_on_real_scores(tmp_path: Path) -> None:
+    """200 divisions of handwritten digits, half of which the net has never seen, into samples that
+    the threshold is set on and samples that are answered."""
+    settings = {"train.epochs": 12, "train.batch": 64, "data.test": 0.6, "net.width": 32}
+    noise = {"corruption.name": "uniform", "corruption.rate": 0.4}
+    run = selfadapt.fit(
+        "digits", out=tmp_path / "run", method="erm", net="mlp", settings=settings | noise
+    )
+    part = own_test_part(run)
+    of = run.scored(part.inputs, ["softmax"], part.rows)
+    score, right = of.scores["softmax"], of.probs.argmax(axis=1) == part.labels
+    assert 0.05 < 1 - right.mean() < 0.4, "or there is nothing to promise"
+    asked, delta = float(1 - right.mean()) / 2, 0.1
+    random, broken, answered, near = np.random.default_rng(0), 0, 0, []
+    for _ in range(200):
+        order = random.permutation(len(score))
+        here, there = order[: len(order) // 2], order[len(order) // 2 :]
+        found = selective.threshold_for_risk(score[here], right[here], asked, 1 - delta)
+        if found.threshold is not None:
+            answered += 1
+            broken += selective.risk(score[there], right[there], found.threshold) > asked
+        level = selective.threshold_for_coverage(score[here], 0.8)
+        near.append(selective.coverage(score[there], level))
+    assert broken <= delta * 200
+    assert answered > 150
+    assert np.mean(near) == pytest.approx(0.8, abs=0.02)
 
 
 def test_three_samples_to_set_a_threshold_on() -> None:

@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -167,8 +167,11 @@ def carried_out(pair: Pair, folder: Path, monkeypatch: pytest.MonkeyPatch) -> di
     settings = {k: v for k, v in cell.items() if k.partition(".")[0] in ("net", "method", "train")}
     settings["data.augment"] = cell["data.augment"]
     settings["data.validation"] = 1 / IMAGES if cell.get("data.validation") else 0.0
+    data = images(pair)
+    if "train.score" in cell:  # which needs samples to be measured on
+        data = replace(data, test=data, left_out=data.inputs)
     try:
-        run = selfadapt.fit(images(pair), out=folder, seed=1, settings=settings)
+        run = selfadapt.fit(data, out=folder, seed=1, settings=settings)
         assert run.result["epochs"] == cell["train.epochs"]
         assert len(run.about["data"]["classes"]) == SETS[pair.data][1]
         assert len(watch.runs) == 1 + len(run.result["stages"])

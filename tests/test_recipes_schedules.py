@@ -54,13 +54,12 @@ def test_the_learning_rate_of_selective_classification() -> None:
         assert (plan.momentum, plan.weight_decay, one["net.name"]) == (0.9, 5e-4, "vgg16_bn")
         rates = [learning_rate(plan, epoch, 0, 1) for epoch in range(300)]
         assert rates == pytest.approx([0.1 * 0.5 ** (epoch // 25) for epoch in range(300)])
-    for method, settings in {
-        "sat_selective": {},
-        "deep_gamblers": {"method.pretrain": 100},
-    }.items():
-        for one in known("selective", {"method.name": method}):
-            own = {k: v for k, v in one.items() if k.startswith("method.") and k != "method.name"}
-            assert own == settings, "the rest are the paper's, which are the defaults"
+    for data, pretrain in {"cifar10": 100, "svhn": 50, "dogs-vs-cats": 50}.items():
+        own = {"sat_selective": {}, "deep_gamblers": {"method.pretrain": pretrain}}
+        for method, settings in own.items():
+            for one in known("selective", {"method.name": method, "data.name": data}):
+                names = {k for k in one if k.startswith("method.")} - {"method.name"}
+                assert {k: one[k] for k in names} == settings, "others are the paper's defaults"
 
 
 def falls(*parts: tuple[int, float]) -> list[float]:

@@ -10,7 +10,7 @@ import reference
 import torch
 from torch import nn
 
-from selfadapt import head, methods
+from selfadapt import head, methods, selective
 from selfadapt.batch import Batch
 from selfadapt.errors import BadInput
 from selfadapt.methods.selectivenet import selective_risk
@@ -69,3 +69,35 @@ def test_what_cannot_be() -> None:
         made(coverage=0.0)
     with pytest.raises(BadInput, match="has no linear layer"):
         methods.build("selectivenet", lambda n: nn.Conv2d(3, n, 1), torch.tensor([0, 1]), 2, {})
+
+
+def overlapping(samples: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two classes that no net can tell apart near zero."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 2, samples)
+    x = random.normal(size=(samples, 2)) + np.outer(2 * y - 1, [1.0, 0.0])
+    return torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+
+
+def test_it_learns_to_leave_out_what_is_hard() -> None:
+    x, y = overlapping(1000, 0)
+    torch.manual_seed(0)
+
+    def make_net(num_outputs: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, num_outputs))
+
+    method = methods.build("selectivenet", make_net, y, 2, {"coverage": 0.7})
+    optimizer = torch.optim.SGD(method.parameters(), lr=0.1, momentum=0.9)
+    for epoch in range(20):
+        for rows in torch.randperm(1000).split(100):
+            optimizer.zero_grad()
+            method(Batch(rows, x[rows], y[rows]), epoch).values.mean().backward()
+            optimizer.step()
+    method.eval()
+    x, y = overlapping(2000, 1)
+    with torch.no_grad():
+        right = (method.predict(x).argmax(dim=1) == y).numpy()
+        doubt = method.abstain(x).numpy()
+    assert selective.aurc(doubt, right) < 0.6 * (1 - right.mean())
+    assert np.corrcoef(np.abs(x[:, 0].numpy()), doubt)[0, 1] < -0.7
+    assert (1 - doubt).mean() > 0.65, "no fewer than it was to answer"
