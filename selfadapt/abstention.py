@@ -142,7 +142,7 @@ def _by_class(run: Run, of: Scored, labels: Any) -> dict[str, Any]:
     score = of.scores[name]
     level = selective.threshold_for_coverage(score, _AT)
     if threshold is not None:
-        level = -math.inf if threshold["threshold"] is None else threshold["threshold"]
+        level = threshold["threshold"]
     shares = selective.class_coverage(score, labels, level, len(run.classes))
     taken = selective.answered(score, level)
     wrong = of.probs.argmax(axis=1) != labels

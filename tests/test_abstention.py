@@ -294,6 +294,17 @@ def test_what_cannot_be_asked(
     assert not (out / "threshold.json").exists()
 
 
+@pytest.mark.parametrize("text", ["{}", '{"threshold": "a", "score": "softmax"}', "[", "[1]"])
+def test_a_damaged_threshold(
+    text: str, out: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (out / "threshold.json").write_text(text)
+    code, _, error = call(capsys, "predict", out, source, "--to", out.parent / "p.csv")
+    assert code != 0
+    assert "threshold.json" in error
+    assert "Traceback" not in error
+
+
 def test_a_run_that_held_nothing_out(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

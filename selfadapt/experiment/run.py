@@ -21,7 +21,7 @@ from selfadapt.engine.evaluate import Tick, probabilities
 from selfadapt.engine.machine import this_machine
 from selfadapt.engine.plan import Plan
 from selfadapt.engine.resume import restore
-from selfadapt.engine.scores import Scored, scored
+from selfadapt.engine.scores import SCORES, Scored, scored
 from selfadapt.experiment.assembly import NAMELESS, Experiment, Net, build_method
 from selfadapt.methods import Method
 from selfadapt.rundir import RunDir
@@ -111,15 +111,18 @@ class Run:
         """What `selfadapt threshold` has set: score, threshold, and what it was asked for."""
         if not self.files.threshold_file.exists():
             return None
-        return self.files.read_json(self.files.threshold_file)
+        found = self.files.read_json(self.files.threshold_file)
+        if not (isinstance(found.get("threshold"), int | float) and found.get("score") in SCORES):
+            raise errors.DamagedFile(
+                f"{self.files.threshold_file} is not what `selfadapt threshold` writes: set it anew"
+            )
+        return found
 
     def answered(self, of: Scored) -> NDArray[np.bool_]:
         """Which samples the run's threshold answers; all of them without one."""
         threshold = self.threshold
         if threshold is None:
             return np.ones(len(of.probs), bool)
-        if threshold["threshold"] is None:
-            return np.zeros(len(of.probs), bool)
         return answered(of.scores[threshold["score"]], threshold["threshold"])
 
     @property
