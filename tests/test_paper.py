@@ -36,7 +36,13 @@ from selfadapt.engine.work import Progress, Work
 from selfadapt.experiment.record import commit
 from selfadapt.methods import dac
 
-SETS = {"cifar10": (32, 10), "cifar100": (32, 100), "imagenet": (224, 1000)}  # side, classes
+SETS = {  # side, classes
+    "cifar10": (32, 10),
+    "cifar100": (32, 100),
+    "svhn": (32, 10),
+    "dogs-vs-cats": (64, 2),
+    "imagenet": (224, 1000),
+}
 # from the cheapest, by arithmetic per image
 NETS = {
     **dict.fromkeys(("vgg16_bn", "preact_resnet18", "resnet18", "resnet34"), "cifar10"),

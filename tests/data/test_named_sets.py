@@ -217,7 +217,8 @@ def test_digits():
 
 def test_every_set_has_a_card():
     cards = sources.names()
-    assert list(cards) == ["cifar10", "cifar100", "digits", "fashion-mnist", "imagenet"]
+    ours = ("cifar10", "cifar100", "digits", "dogs-vs-cats", "fashion-mnist", "imagenet", "svhn")
+    assert tuple(cards) == ours
     for card in cards.values():
         first = card.splitlines()[0]
         assert first.endswith(".")
