@@ -20,11 +20,12 @@ def last_linear(net: nn.Module) -> nn.Linear:
 
 
 def with_features(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    """(the net's outputs, the features that its last layer made them of)."""
+    """(the net's outputs, the features that its last layer made them of). Not by a compiled net's
+    own code, which tells nothing of what lies within."""
     seen: list[Tensor] = []
     hook = last_linear(net).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     try:
-        outputs = net(x)
+        outputs = net.forward(x)
     finally:
         hook.remove()
     return outputs, seen[-1]

@@ -338,6 +338,25 @@ def test_data_that_has_changed_since(
     assert "has other labels than when the run" in error
 
 
+@pytest.mark.parametrize("name", ["erm", "selectivenet"])
+def test_features_of_a_compiled_net(name: str) -> None:
+    """Compiled with a back end that only looks: its own code would tell nothing of its inside."""
+    x, y = blobs(40)
+
+    def make(num_outputs: int) -> nn.Module:
+        net = Twice(num_outputs)
+        net.compile(backend="eager")
+        return net
+
+    torch.manual_seed(0)
+    method = build(name, make, torch.tensor(y), CLASSES, {}).eval()
+    with torch.no_grad():
+        method.predict(torch.tensor(x))
+        outputs, features = with_features(method.net, torch.tensor(x))
+    assert features.shape == (40, 12)
+    np.testing.assert_allclose(method.net.head(features).detach(), outputs, atol=1e-6)  # type: ignore[operator]
+
+
 @pytest.mark.slow
 def test_the_promise_is_kept_on_real_scores(tmp_path: Path) -> None:
     """200 divisions of handwritten digits, half of which the net has never seen, into samples that

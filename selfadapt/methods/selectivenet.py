@@ -21,7 +21,7 @@ class SelectiveNet(Method):
     the features serve the others too. With φ = mean g, c the share to answer and l the cross
     entropy of f: loss = α·[mean(l·g)/φ + λ·max(0, c-φ)²] + (1-α)·mean CE(h). One model for each c.
     Geifman & El-Yaniv, ICML 2019 (arXiv 1901.09192), equations 2 to 5; authors' code
-    geifmany/selectivenet, which does not divide by φ.
+    geifmany/selectivenet, which does not divide by φ. train.compile leaves it as it is.
 
     coverage: c, the share of samples to answer.
     penalty: λ, for answering fewer.

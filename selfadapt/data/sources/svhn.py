@@ -1,5 +1,4 @@
-"""99,289 colour photographs of 32×32 pixels of house numbers, by the digit in their middle; 26,032
-of them for testing.
+"""99,289 colour photographs of digits on houses, of 32×32 pixels; 26,032 of them for testing.
 
 Netzer, Wang, Coates, Bissacco, Wu and Ng, Reading digits in natural images with unsupervised
 feature learning, 2011. Read from train_32x32.mat and test_32x32.mat in data.root, or fetched from
