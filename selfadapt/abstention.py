@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 
 from selfadapt import errors, selective
 from selfadapt.data.part import Progress
-from selfadapt.engine.scores import SCORES, Scored, main_score
+from selfadapt.engine.scores import SCORES, Scored, main_score, scores_of
 from selfadapt.errors import BadInput
 from selfadapt.experiment.again import (
     HeldOut,
@@ -23,12 +22,13 @@ from selfadapt.experiment.again import (
     own_test_part,
 )
 from selfadapt.experiment.run import Run, open_run
-from selfadapt.rundir import write_atomically
-from selfadapt.selective.summary import COVERAGES, summary
+from selfadapt.selective.summary import summary
+from selfadapt.tables import silence
 
 if TYPE_CHECKING:
     from selfadapt.engine.work import Show
 
+_CONFIDENCE = 0.95
 _AT = 0.9  # the coverage that classes are compared at, where the run has no threshold
 
 
@@ -37,7 +37,6 @@ class Evaluated:
     """What was found, and the files it was written to."""
 
     figures: dict[str, Any]
-    curves: Mapping[str, selective.RiskCoverage]
     files: list[Path]
 
 
@@ -53,10 +52,12 @@ def evaluate(
 ) -> Evaluated:
     """Every score of a run on samples it did not train on. `against` names samples of another kind,
     which a good score tells apart. Table, figures and JSON go to RUN/evaluation."""
+    if reading and data is None and against is None:
+        raise BadInput("--set says how to read what --data or --against names: give one of them")
     run = _finished(run_path)
     part = _part(run, data, reading or {}, own_test_part, show)
     of = run.scored(part.inputs, _wanted(scores, run), part.rows, _tick(show, "scoring"))
-    chosen = _chosen(of, scores)
+    chosen = _chosen(run, of, scores)
     labels = _labels(part, true_labels)
     others = None if against is None else _others(run, against, reading or {}, show).scores
     figures = {"part": part.name, "labels": "true" if true_labels else "given"}
@@ -65,7 +66,7 @@ def evaluate(
     known = ~np.isnan(of.probs).any(axis=1)
     right = of.probs[known].argmax(axis=1) == labels[known]
     curves = {name: selective.risk_coverage(score[known], right) for name, score in chosen.items()}
-    return Evaluated(figures, curves, _write(run, figures, curves))
+    return Evaluated(figures, silence.write(run.files.evaluation, figures, curves))
 
 
 def _finished(path: Path) -> Run:
@@ -93,26 +94,24 @@ def _tick(show: Show, what: str) -> Any:
 
 def _wanted(names: Sequence[str], run: Run) -> list[str] | None:
     """What has to be scored: those asked for, and the one that the run abstains by."""
+    _check(names)
+    threshold = run.threshold
+    more = [threshold["score"]] if threshold else []
+    return [*names, "abstain", "softmax", *more] if names else None
+
+
+def _check(names: Sequence[str]) -> None:
     for name in names:
         if name not in SCORES:
             raise errors.unknown("score", name, SCORES)
-    threshold = run.threshold
-    return (
-        [*names, "abstain", "softmax", *([threshold["score"]] if threshold else [])]
-        if names
-        else None
-    )
 
 
-def _chosen(of: Scored, names: Sequence[str]) -> dict[str, Any]:
+def _chosen(run: Run, of: Scored, names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         if name not in of.scores:
-            raise BadInput(f"this run has no score {name!r}: {SCORES[name]}. {_there(of)}")
+            there = ", ".join(scores_of(run.method()))
+            raise BadInput(f"this run has no score {name!r} ({SCORES[name]}). It has: {there}")
     return {name: of.scores[name] for name in names or of.scores}
-
-
-def _there(of: Scored) -> str:
-    return f"It has: {', '.join(of.scores)}."
 
 
 def _labels(part: HeldOut, true_labels: bool) -> Any:
@@ -132,6 +131,8 @@ def _others(run: Run, source: str, reading: Mapping[str, Any], show: Show) -> Sc
     features = run.about["data"].get("features")
     found = read_inputs(source, run.shape, reading, _progress(show), features)
     rows = np.setdiff1d(np.arange(len(found.inputs)), np.array(list(found.unreadable), np.int64))
+    if not len(rows):
+        raise BadInput(f"of the {len(found.inputs):,} files in {source} none could be read")
     return run.scored(found.inputs, None, rows, _tick(show, "scoring the others"))
 
 
@@ -160,85 +161,12 @@ def _by_class(run: Run, of: Scored, labels: Any) -> dict[str, Any]:
     }
 
 
-def _write(
-    run: Run, figures: Mapping[str, Any], curves: Mapping[str, selective.RiskCoverage]
-) -> list[Path]:
-    folder = run.files.evaluation
-    folder.mkdir(exist_ok=True)
-    points = {
-        name: {"coverage": _some(of.coverage), "risk": _some(of.risk)}
-        for name, of in curves.items()
-    }
-    text = json.dumps({**figures, "curves": points}, indent=1, allow_nan=False, ensure_ascii=False)
-    write_atomically(folder / "selective.json", (text + "\n").encode())
-    write_atomically(folder / "selective.md", as_markdown(figures).encode())
-    return [folder / "selective.json", folder / "selective.md", *_draw(folder, curves)]
-
-
-def _some(values: Any, most: int = 500) -> list[float]:
-    """Enough points to draw the curve by, the last among them."""
-    places = np.unique(np.linspace(0, len(values) - 1, min(most, len(values))).astype(int))
-    return [float(x) for x in values[places]]
-
-
-def _draw(folder: Path, curves: Mapping[str, selective.RiskCoverage]) -> list[Path]:
-    from selfadapt.tables.figures import style
-
-    with style.look():
-        figure, [axes] = style.panels(1, 1)
-        entries = []
-        for number, (name, of) in enumerate(curves.items()):
-            drawn = {"color": style.COLOURS[number], "linestyle": style.DASHES[number % 4]}
-            axes.plot(100 * of.coverage, 100 * of.risk, **drawn)
-            entries.append((name, drawn))
-        axes.set_xlabel("answered, %")
-        axes.set_ylabel("wrong among those, %")
-        style.legend(figure, entries)
-        return style.save(figure, folder, "selective")
-
-
-def lines(figures: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Header and lines of the table: a score each."""
-    asked = [f"error_at_{round(100 * c)}" for c in COVERAGES]
-    more = ["aurc", "excess_aurc", "augrc"]
-    first = next(iter(figures["scores"].values()))
-    more += ["auroc_other"] if "auroc_other" in first else []
-    words = {"excess_aurc": "excess", "auroc_other": "AUROC"}
-    header = ["score", *(name.rpartition("_")[2] + " %" for name in asked)]
-    header += [words.get(name, name.upper()) for name in more]
-    body = [
-        [name, *(_percent(of[column]) for column in [*asked, *more])]
-        for name, of in figures["scores"].items()
-    ]
-    return header, body
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.2f}"
-
-
-def as_markdown(figures: Mapping[str, Any]) -> str:
-    header, body = lines(figures)
-    rows = [header, ["---", *["---:"] * (len(header) - 1)], *body]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    at = figures["at_threshold"]
-    classes = "\n".join(f"| {name} | {_percent(x)} |" for name, x in at["class_coverage"].items())
-    return (
-        f"# When not to answer\n\nError of the answers, in percent, where so many of "
-        f"{figures['samples']:,} samples are answered, the surest first by each score; areas times "
-        f"100. Measured on {figures['part']}, labels as {figures['labels']}; calibration error "
-        f"{_percent(figures['calibration_error'])} %.\n\n{table}\n\n"
-        f"Answered of each class, in percent, by {at['score']} at a coverage of "
-        f"{_percent(at['coverage'])} %:\n\n| class | answered |\n| --- | ---: |\n{classes}\n"
-    )
-
-
 def set_threshold(
     run_path: Path,
     *,
     coverage: float | None = None,
     risk: float | None = None,
-    confidence: float = 0.95,
+    confidence: float = _CONFIDENCE,
     cost: float | None = None,
     score: str | None = None,
     data: str | None = None,
@@ -255,13 +183,17 @@ def set_threshold(
             "say what the threshold is for: --coverage 0.9, --risk 0.01 or --cost abstain=0.2"
             + (f"; got {' and '.join(by)}" if by else "")
         )
+    if reading and data is None:
+        raise BadInput("--set says how to read what --data names: give that too")
+    if confidence != _CONFIDENCE and by != ["risk"]:
+        raise BadInput("--confidence is that of the promise which --risk makes: leave it out")
     run = _finished(run_path)
+    names = [score] if score else ["abstain", "softmax"]
+    _check(names)
     part = _part(run, data, reading or {}, calibration_part, show)
-    of = run.scored(
-        part.inputs, _wanted([score] if score else [], run), part.rows, _tick(show, "scoring")
-    )
+    of = run.scored(part.inputs, names, part.rows, _tick(show, "scoring"))
     name = score or main_score(of.scores)
-    values = _chosen(of, [name])[name]
+    values = _chosen(run, of, [name])[name]
     labels = _labels(part, true_labels)
     right = of.probs.argmax(axis=1) == labels
     found = _threshold(by[0], float(asked[by[0]] or 0), confidence, values, right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,9 +80,9 @@ def evaluate(
 
 
 def _side_by_side(figures: Mapping[str, Any]) -> list[dict[str, str]]:
-    from selfadapt.abstention import lines
+    from selfadapt.tables.silence import lines
 
-    header, body = lines(figures)
+    header, body = lines(figures, short=True)
     return [dict(zip(header, line, strict=True)) for line in body]
 
 
@@ -158,15 +159,20 @@ def _price(cost: str | None) -> float | None:
     raise errors.BadInput(f"--cost says what no answer costs, such as abstain=0.2; got {cost!r}")
 
 
+def at_most(share: float) -> str:
+    """A promise is rounded up."""
+    return f"{math.ceil(share * 1e4 - 1e-9) / 100:.2f} %"
+
+
 def _told(found: Mapping[str, Any], run: Path) -> list[str]:
     from selfadapt.terminal import percent
 
     by = found["by"]
     if found["threshold"] is None:
         return [
-            f"No threshold reaches a risk of {percent(by['risk'])} with confidence "
+            f"No threshold reaches a risk of {100 * by['risk']:g} % with confidence "
             f"{percent(by['confidence'])} on {found['samples']:,} samples of {found['part']}. The "
-            f"lowest risk that can be promised of those looked at is {percent(found['best_risk'])};"
+            f"lowest risk that can be promised is {at_most(found['best_risk'])};"
             " more samples to set it on promise more. Nothing was changed."
         ]
     on = f"{found['samples']:,} samples of {found['part']}"
@@ -178,7 +184,7 @@ def _told(found: Mapping[str, Any], run: Path) -> list[str]:
     ]
     if "risk" in by:
         lines.append(
-            f"With confidence {percent(by['confidence'])} at most {percent(found['bound'])} are "
+            f"With confidence {percent(by['confidence'])} at most {at_most(found['bound'])} are "
             "wrong among answers to new samples of the same kind."
         )
     quoted = shlex.quote(str(run))

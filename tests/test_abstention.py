@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 import torch
@@ -16,9 +17,10 @@ from support import blobs
 from torch import nn
 
 import selfadapt
-from selfadapt import cli, selective
+from selfadapt import cli, selective, selective_verbs
 from selfadapt.data import InMemory
 from selfadapt.data.feed import Feed
+from selfadapt.data.unlabelled import as_inputs
 from selfadapt.engine.machine import this_machine
 from selfadapt.engine.scores import DROPOUT, PASSES, scored
 from selfadapt.experiment.again import own_test_part
@@ -217,7 +219,7 @@ def test_a_threshold_for_risk_is_the_one_that_the_module_finds(
     assert about["error"] < about["bound"]
     before = (out / "threshold.json").read_bytes()
     text = told(capsys, "threshold", out, "--risk", "0.0001")
-    assert "No threshold reaches a risk of 0.0 %" in text
+    assert "No threshold reaches a risk of 0.01 %" in text
     assert "Nothing was changed" in text
     assert (out / "threshold.json").read_bytes() == before
 
@@ -262,6 +264,20 @@ def test_labelled_data_of_ones_own(
 
 
 @pytest.mark.parametrize("way", [["evaluate", "--selective"], ["threshold", "--coverage", "0.9"]])
+def test_settings_that_reading_does_not_know(
+    way: list[str], out: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for setting, said in {
+        "data.nonsense=1": "nonsense",
+        "data.true=true": "data.true",
+        "data.test=0.2": "leave it out beside --data",
+    }.items():
+        code, _, error = call(capsys, way[0], out, *way[1:], "--data", source, "--set", setting)
+        assert code == 2
+        assert said in error
+
+
+@pytest.mark.parametrize("way", [["evaluate", "--selective"], ["threshold", "--coverage", "0.9"]])
 def test_the_data_it_trained_on_are_not_new_to_it(
     way: list[str], out: Path, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -280,6 +296,10 @@ def test_the_data_it_trained_on_are_not_new_to_it(
         (["threshold", "--risk", "0.1", "--confidence", "1"], "confidence lies between 0 and 1"),
         (["threshold", "--cost", "0.2"], "such as abstain=0.2; got '0.2'"),
         (["threshold", "--coverage", "1", "--score", "softmx"], "Did you mean 'softmax'?"),
+        (["threshold", "--coverage", "1", "--confidence", "0.9"], "which --risk makes"),
+        (["threshold", "--coverage", "1", "--set", "data.label=y"], "--data names: give that too"),
+        (["evaluate", "--selective", "--set", "data.label=y"], "--against names: give one"),
+        (["evaluate", "--selective", "--score", "abstain", "bstain"], "Did you mean 'abstain'?"),
         (["evaluate"], "say what to measure: --selective"),
         (["evaluate", "--selective", "--data", "no.csv"], "no.csv"),
         (["evaluate", "--selective", "--set", "train.epochs=3"], "train.epochs"),
@@ -294,7 +314,10 @@ def test_what_cannot_be_asked(
     assert not (out / "threshold.json").exists()
 
 
-@pytest.mark.parametrize("text", ["{}", '{"threshold": "a", "score": "softmax"}', "[", "[1]"])
+@pytest.mark.parametrize(
+    "text",
+    ["{}", '{"threshold": 1, "score": ["softmax"]}', '{"threshold": true, "score": "margin"}', "["],
+)
 def test_a_damaged_threshold(
     text: str, out: Path, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,6 +359,75 @@ def test_data_that_has_changed_since(
     code, _, error = call(capsys, "threshold", tmp_path / "run", "--coverage", "0.9")
     assert code == 2
     assert "has other labels than when the run" in error
+
+
+def table(path: Path, columns: str, rows: slice = slice(None)) -> Path:
+    x, y = blobs(400)
+    of = {name: x[rows, number] for number, name in enumerate("abcdef")}
+    of["label"] = np.array(["one", "two", "three"])[y[rows]]
+    pa_csv.write_csv(pa.table({name: of[name] for name in [*columns, "label"]}), path)
+    return path
+
+
+def test_columns_are_known_by_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(table(tmp_path / "train.csv", "abcdef"), tmp_path / "run")
+    found = []
+    for columns in ("abcdef", "fbdcea"):
+        part = table(tmp_path / f"{columns}.csv", columns, slice(0, 150))
+        told(capsys, "evaluate", tmp_path / "run", "--selective", "--data", part)
+        text = (tmp_path / "run" / "evaluation" / "selective.json").read_text()
+        found.append(json.loads(text)["accuracy"])
+    assert found[0] == found[1] > 0.5
+    part = table(tmp_path / "few.csv", "abc")
+    code, _, error = call(
+        capsys, "threshold", tmp_path / "run", "--coverage", "0.9", "--data", part
+    )
+    assert code == 2
+    assert "lacks columns that the run" in error
+    assert "'d', 'e' and 'f'" in error or "'d', 'e', 'f'" in error
+
+
+def test_samples_of_one_class(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y = blobs(400)
+    for count in (30, 1):
+        here = np.flatnonzero(y == 1)[:count]
+        np.savez(tmp_path / "one.npz", x=x[here], y=y[here])
+        told(capsys, "evaluate", out, "--selective", "--data", tmp_path / "one.npz")
+        told(capsys, "threshold", out, "--coverage", "0.8", "--data", tmp_path / "one.npz")
+
+
+def test_what_is_said_of_a_sample_depends_on_no_other(out: Path) -> None:
+    x, _ = blobs(60)
+    run = selfadapt.open_run(out)
+    many = run.scored(as_inputs(x, run.shape)).scores
+    alone = run.scored(as_inputs(x[40:41], run.shape)).scores
+    for name, score in many.items():
+        assert alone[name][0] == pytest.approx(score[40], rel=1e-4), name
+
+
+def test_a_damaged_threshold_can_be_set_anew(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (out / "threshold.json").write_text("{")
+    told(capsys, "threshold", out, "--coverage", "0.5")
+    assert selfadapt.open_run(out).threshold is not None
+
+
+def test_the_table_fits_into_a_terminal(
+    out: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = told(capsys, "evaluate", out, "--selective", "--against", source)
+    body = [line for line in text.splitlines() if line.startswith(("score ", "softmax "))]
+    assert len(body) == 2
+    assert all(len(line.rstrip()) <= 80 and "…" not in line for line in body)
+
+
+def test_a_promise_is_rounded_up() -> None:
+    assert selective_verbs.at_most(0.025107) == "2.52 %"
+    assert selective_verbs.at_most(0.00001) == "0.01 %"
+    assert selective_verbs.at_most(0.25) == "25.00 %"
 
 
 @pytest.mark.parametrize("name", ["erm", "selectivenet"])

@@ -185,16 +185,30 @@ def test_no_threshold_reaches_the_risk() -> None:
     found = selective.threshold_for_risk([0.1, 0.2, 0.3], [True] * 3, 0.01, 0.95)
     assert (found.threshold, found.bound, found.coverage) == (None, None, 0.0)
     looks = math.ceil(math.log2(4))
-    assert found.best_risk == pytest.approx(1 - (0.05 / looks) ** (1 / 3)), "of three right ones"
+    three = 1 - (0.05 / looks) ** (1 / 3)
+    assert found.best_risk == pytest.approx(three, abs=2e-5), "of three right ones"
     assert selective.threshold_for_risk([NAN], [True], 0.5).threshold is None
     hundred = selective.threshold_for_risk(range(100), [True] * 100, 0.01)
-    assert hundred.best_risk == pytest.approx(1 - (0.05 / 7) ** (1 / 100)), "4.8 %"
+    assert hundred.best_risk == pytest.approx(1 - (0.05 / 7) ** (1 / 100), abs=2e-5), "4.8 %"
 
 
 def test_all_right_answers_as_much_as_the_bound_allows() -> None:
     found = selective.threshold_for_risk(np.arange(1000), np.ones(1000), 0.01)
     assert (found.threshold, found.coverage) == (999, 1.0)
-    assert found.bound == found.best_risk == pytest.approx(1 - (0.05 / 10) ** (1 / 1000))
+    assert found.bound == pytest.approx(1 - (0.05 / 10) ** (1 / 1000))
+    assert found.bound <= found.best_risk <= found.bound + 2e-5
+
+
+def test_the_best_risk_can_be_had() -> None:
+    random = np.random.default_rng(5)
+    for n in (3, 5, 20, 100, 399):
+        for _ in range(10):
+            score, correct = simulated(random, n)
+            best = selective.threshold_for_risk(score, correct, 0.0).best_risk
+            found = selective.threshold_for_risk(score, correct, best)
+            assert found.threshold is not None
+            assert found.bound is not None
+            assert found.bound <= best
 
 
 def test_a_risk_that_is_always_reached() -> None:
@@ -277,6 +291,13 @@ def test_a_prediction_that_is_not_a_number_is_not_scored(score: Callable[[Any], 
         (lambda: selective.calibration_error([0.5], [True], 0), "at least 1"),
         (lambda: selective.class_coverage([0.1], [3], 1, 2), "0 to 1; got 3 to 3"),
         (lambda: selective.class_coverage([0.1], [0.5], 1, 2), "one class a sample"),
+        (lambda: selective.aurc([1j], [True]), "must be numbers; got complex"),
+        (lambda: selective.margin([[0.5, 0.5], [0.1]]), "must be an array"),
+        (lambda: selective.energy([["a", "b"]]), "must be numbers"),
+        (lambda: selective.threshold_for_coverage([0.1], "0.5"), "must be a number; got '0.5'"),
+        (lambda: selective.answered([0.1], None), "threshold must be a number"),
+        (lambda: selective.calibration_error([0.5], [1], 2.5), "a whole number"),
+        (lambda: selective.risk_bound(1.5, 3, 0.1), "1.5 errors among 3"),
         (lambda: selective.max_softmax([0.1]), r"\[samples, classes\]"),
         (lambda: selective.variance([[0.1]]), "two passes or more"),
     ],

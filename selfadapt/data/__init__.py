@@ -29,6 +29,7 @@ __all__ = [
     "check_quarantine",
     "corrupt",
     "load",
+    "load_to_measure",
 ]
 
 
@@ -69,17 +70,32 @@ def load(
         )
         _refuse_settings(source, {"limit": limit, "size": size, "without": without, "root": root})
         return _from_earlier_run(source, earlier, progress)
+    asked = {"label": label, "path": path, "id": id, "true": true, "test": test, "limit": limit}
+    return _read(source, asked | {"size": size, "without": without, "root": root}, progress)
+
+
+def load_to_measure(
+    source: Any, settings: Mapping[str, Any], progress: Progress | None = None
+) -> LabelledData:
+    """As `load`, for samples that nothing learns from: they may be of one class, and the test part
+    is that of the source, if it has one."""
+    bound = signatures.bind(load, "data", settings, skip=("progress",))
+    return _read(source, bound | {"test": 0.0}, progress, several=False)
+
+
+def _read(
+    source: Any, asked: Mapping[str, Any], progress: Progress | None, several: bool = True
+) -> LabelledData:
+    test, limit, size, root = (asked[name] for name in ("test", "limit", "size", "root"))
     check_settings(test, limit, size, root)
     place = None if root is None else Path(root).expanduser()
-    wanted = Wanted(label, path, id, true, place, progress)
+    columns = {name: asked[name] for name in ("label", "path", "id", "true")}
+    wanted = Wanted(**columns, root=place, progress=progress)
     found = read(source, wanted)
     beside = read_test(test, wanted, found.train) if isinstance(test, str | Path) else None
-    again = lasting(
-        source,
-        {"label": label, "path": path, "id": id, "true": true, "test": test}
-        | {"limit": limit, "size": size, "without": without, "root": place},
-    )
-    return build(found, beside, test, limit, size, without, progress, again)
+    again = lasting(source, {**asked, "root": place})
+    without = asked["without"]
+    return build(found, beside, test, limit, size, without, progress, again, several=several)
 
 
 def corrupt(source: Any, name: str, *, seed: int = 1, **settings: Any) -> LabelledData:

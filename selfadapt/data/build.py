@@ -44,8 +44,10 @@ def build(
     without: Sequence[str | int] | None,
     progress: Progress | None,
     source: Settings,
+    several: bool = True,
 ) -> LabelledData:
-    """beside: a test set given apart, which takes the place of the source's own."""
+    """beside: a test set given apart, which takes the place of the source's own. several: whether
+    there must be two classes at least."""
     if not len(found.train):
         raise BadInput(f"{found.name} has no samples")
     found = _numbered(replace(found, test=beside or found.test))
@@ -55,7 +57,8 @@ def build(
     found, others = leave_out(found, without)
     found = _limited(found, limit)
     classes = found.classes or ()
-    labels.check_several(found.train.y, classes, limit)
+    if several:
+        labels.check_several(found.train.y, classes, limit)
     labels.check_ids(found.train, found.name)
     side = _side(found.train, size or found.size)
     data = _opened(found.name, found.train, classes, side, progress, "training")

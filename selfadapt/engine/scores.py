@@ -48,10 +48,9 @@ def scored(
     tick: Tick | None = None,
 ) -> Scored:
     """`names`: only these scores, of those that this method has; none is all of them."""
-    classes, own = method.num_classes, own_score(method)
-    there = [name for name in SCORES if names is None or name in names]
-    there = [name for name in there if name != "abstain" or own]
-    dropout = "dropout" in there and _can_drop(method)
+    classes = method.num_classes
+    there = [name for name in scores_of(method) if names is None or name in names]
+    dropout = "dropout" in there
 
     def look(x: Tensor) -> Tensor:
         logits, probs = method.logits(x).float(), method.predict(x)
@@ -70,8 +69,6 @@ def scored(
         "energy": lambda: selective.energy(logits),
         "dropout": lambda: found[:, -1].astype(np.float64),
     }
-    if not dropout:
-        there = [name for name in there if name != "dropout"]
     return Scored(probs, {name: of[name]() for name in there})
 
 
@@ -80,9 +77,12 @@ def main_score(scores: Collection[str]) -> str:
     return "abstain" if "abstain" in scores else "softmax"
 
 
-def own_score(method: Method) -> bool:
-    """Whether it has learned when to abstain; what others have is the softmax."""
-    return type(method).abstain is not Method.abstain
+def scores_of(method: Method) -> list[str]:
+    """Those that it has: its own only where it has learned when to abstain, for what others have is
+    the softmax."""
+    lacks = set() if type(method).abstain is not Method.abstain else {"abstain"}
+    lacks |= set() if _can_drop(method) else {"dropout"}
+    return [name for name in SCORES if name not in lacks]
 
 
 def _can_drop(method: Method) -> bool:
@@ -94,8 +94,8 @@ def _can_drop(method: Method) -> bool:
 
 
 def _variance(method: Method, x: Tensor) -> Tensor:
-    """METHODS.md 12.6: dropout on the features alone, whatever dropout the net has being off; the
-    masks are the same for a batch of the same size."""
+    """METHODS.md 12.6: dropout on the features alone, whatever dropout the net has being off. The
+    masks are the same for all samples, so that what is said of one depends on no other."""
     net: nn.Module = method.net
     _, features = with_features(net, x)
     head, features = last_linear(net), features.float()
@@ -103,7 +103,7 @@ def _variance(method: Method, x: Tensor) -> Tensor:
     total = squares = features.new_zeros(len(x), method.num_classes, dtype=torch.float64)
     with torch.autocast(x.device.type, enabled=False):
         for _ in range(PASSES):
-            kept = torch.rand(features.shape, generator=random, device=x.device) >= DROPOUT
+            kept = torch.rand(features.shape[1:], generator=random, device=x.device) >= DROPOUT
             outputs = head(features * kept / (1 - DROPOUT))[:, : method.num_classes]
             probs = outputs.softmax(dim=1).double()
             total, squares = total + probs, squares + probs.square()

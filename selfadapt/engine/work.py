@@ -37,7 +37,7 @@ class Parts:
     test_ids: Sequence[str] | None = None  # of every row of the test part
     corrupted: NDArray[np.bool_] | None = None  # rows whose label or image is known to be wrong
     calibration: Rows = field(default_factory=lambda: np.zeros(0, np.int64))  # and of every choice
-    left_out: Feed | None = None  # test samples of classes that are not trained on
+    others: Feed | None = None  # samples of another kind, to be told apart at the end
     clean: Feed | None = None  # what trains, before its images were corrupted, if they were
 
 

@@ -19,6 +19,7 @@ from selfadapt.data.labelled import LabelledData
 from selfadapt.engine import trackers
 from selfadapt.engine.fit import fit as train
 from selfadapt.engine.machine import Machine, this_machine
+from selfadapt.engine.scores import scores_of
 from selfadapt.engine.step import check_smallest_part
 from selfadapt.engine.work import Parts, Show
 from selfadapt.experiment import record, stages
@@ -186,16 +187,7 @@ def _check_needs(method: Method, experiment: Experiment, parts: Parts) -> None:
             f"method {name} chooses by accuracy on held-out noisy labels, and nothing is held out: "
             "--set data.validation=0.1"
         )
-    if experiment.plan.score != "none" and parts.test is None:
-        raise errors.BadInput(
-            f"train.score={experiment.plan.score} measures on a test part, and data.test=0 leaves "
-            "none"
-        )
-    if experiment.plan.against == "left_out" and parts.left_out is None:
-        raise errors.BadInput(
-            "train.against=left_out is for test samples of classes that are not trained on, and "
-            'there are none: name classes, --set \'data.without=["cat", "dog"]\''
-        )
+    _check_score(experiment.plan.score, method, parts)
     if method.needs_sgd and experiment.plan.optimizer != "sgd":
         raise errors.BadInput(
             f"method {name} has parameters whose rates are those of plain SGD: "
@@ -211,6 +203,20 @@ def _check_needs(method: Method, experiment: Experiment, parts: Parts) -> None:
         raise errors.BadInput(
             f"method {name} pairs samples within a batch, so several processes would not compute "
             "what one does: start it on one"
+        )
+
+
+def _check_score(score: str, method: Method, parts: Parts) -> None:
+    if score == "none":
+        return
+    if parts.test is None:
+        raise errors.BadInput(
+            f"train.score={score} measures on a test part, and data.test=0 leaves none"
+        )
+    there = scores_of(method)
+    if score != "auto" and score not in there:
+        raise errors.BadInput(
+            f"train.score={score}: this method has no such score; there is auto, {', '.join(there)}"
         )
 
 

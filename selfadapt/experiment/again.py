@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from selfadapt import corruption, errors, signatures
 from selfadapt import data as sources
 from selfadapt.data.corrupted import with_noise
-from selfadapt.data.labelled import Inputs, LabelledData
+from selfadapt.data.labelled import InMemory, Inputs, LabelledData
 from selfadapt.data.part import Progress, some
 from selfadapt.engine.machine import this_machine
 from selfadapt.engine.plan import Plan
@@ -74,18 +74,20 @@ def other_data(
 ) -> HeldOut:
     """Labelled samples of the user's, with the classes of the run: the test part of a source that
     has one, or all of it."""
+    if "test" in reading:
+        raise errors.BadInput("data.test divides what is trained on: leave it out beside --data")
     size = {"size": run.shape[-1]} if len(run.shape) == 3 else {}
-    asked: dict[str, Any] = {**size, **reading, "test": 0.0, "progress": progress}
-    found = sources.load(source, **asked)
+    found = sources.load_to_measure(source, {**size, **reading}, progress)
     if found.test is None and _same(source, run.about["settings"]["data"].get("source")):
         raise errors.BadInput(
             f"{source} is what the run in {run.path} trained on: what it has seen says nothing of "
             "what it has not. Leave --data out for the part it held out itself, or name other data"
         )
     data = found if found.test is None else found.test
-    if data.inputs.shape != run.shape:
+    inputs = _in_the_order_of(run, found, data.inputs)
+    if inputs.shape != run.shape:
         raise errors.BadInput(
-            f"{found.name} has samples of shape {data.inputs.shape}, and the run in {run.path} "
+            f"{found.name} has samples of shape {inputs.shape}, and the run in {run.path} "
             f"learned from {run.shape}"
         )
     place = {name: number for number, name in enumerate(run.classes)}
@@ -98,7 +100,21 @@ def other_data(
     to_ours = np.array([place.get(name, -1) for name in data.classes])
     rows = np.setdiff1d(np.arange(len(data)), np.array(list(data.quarantined), np.int64))
     true = None if data.true_labels is None else to_ours[data.true_labels[rows]]
-    return HeldOut(found.name, data.inputs, rows, to_ours[data.labels[rows]], true)
+    return HeldOut(found.name, inputs, rows, to_ours[data.labels[rows]], true)
+
+
+def _in_the_order_of(run: Run, found: LabelledData, inputs: Inputs) -> Inputs:
+    """The columns of a table by their names, as the run learned them."""
+    wanted, there = run.about["data"].get("features"), found.features
+    if not wanted or not there or list(there) == wanted or not isinstance(inputs, InMemory):
+        return inputs
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise errors.BadInput(
+            f"{found.name} lacks columns that the run in {run.path} learned from: {some(missing)}; "
+            f"it has {some(list(there), 20)}"
+        )
+    return InMemory(inputs.values[:, [there.index(name) for name in wanted]])
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -130,4 +146,5 @@ def _loaded(run: Run, progress: Progress | None) -> tuple[LabelledData, Parts]:
     ours = signatures.settings_of(make_parts)
     dividing = {k: v for k, v in settings["data"].items() if k in ours}
     machine = this_machine(about["resolved"]["precision"])
-    return data, make_parts(data, settings["seed"], Plan(**settings["train"]), machine, **dividing)
+    plan = Plan(**{**settings["train"], "score": "none", "against": None})
+    return data, make_parts(data, settings["seed"], plan, machine, **dividing)

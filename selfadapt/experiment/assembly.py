@@ -20,6 +20,7 @@ from selfadapt import data as sources
 from selfadapt.data.feed import Feed
 from selfadapt.data.labelled import Augment, LabelledData
 from selfadapt.data.split import hold_out
+from selfadapt.data.unlabelled import read_inputs
 from selfadapt.engine.machine import Machine
 from selfadapt.engine.plan import Plan
 from selfadapt.engine.work import Parts
@@ -208,13 +209,29 @@ def make_parts(
         true_labels=data.true_labels,
         corrupted=_corrupted(data),
         clean=None if data.clean_inputs is None else Feed(data.clean_inputs, usable, **shared),
-        left_out=None
-        if data.left_out is None
-        else Feed(data.left_out, np.arange(len(data.left_out)), **shared),
+        others=_others(data, plan, shared),
         test=None if test is None else Feed(test.inputs, _readable(test), **shared),
         test_labels=None if test is None else test.labels[_readable(test)],
         test_ids=None if test is None else test.ids,
     )
+
+
+def _others(data: LabelledData, plan: Plan, shared: Mapping[str, Any]) -> Feed | None:
+    """Read before anything is trained: a name that leads nowhere must not cost a run."""
+    if plan.against is None:
+        return None
+    if plan.against == "left_out":
+        if data.left_out is None:
+            raise errors.BadInput(
+                "train.against=left_out is for test samples of classes that are not trained on, "
+                'and there are none: name classes, --set \'data.without=["cat", "dog"]\''
+            )
+        return Feed(data.left_out, np.arange(len(data.left_out)), **shared)
+    root = data.source.get("root")
+    reading = {} if root is None else {"root": root}
+    found = read_inputs(plan.against, data.inputs.shape, reading, features=data.features)
+    rows = np.setdiff1d(np.arange(len(found.inputs)), np.array(list(found.unreadable), np.int64))
+    return Feed(found.inputs, rows, **shared)
 
 
 def _held_out(

@@ -174,16 +174,13 @@ def write_outcome(
 def _silence(
     experiment: Experiment, parts: Parts, method: Method, machine: Machine, show: Show
 ) -> dict[str, Any]:
-    plan, root = experiment.plan, experiment.settings["data"].get("root")
-    if plan.score == "none":
+    if experiment.plan.score == "none":
         return {}
 
     def tick(done: int, total: int) -> None:
         show({"what": "scoring", "done": done, "total": total})
 
-    return silence_figures(
-        method, parts, machine, score=plan.score, against=plan.against, root=root, tick=tick
-    )
+    return silence_figures(method, parts, machine, score=experiment.plan.score, tick=tick)
 
 
 def _result(

@@ -112,7 +112,8 @@ class Run:
         if not self.files.threshold_file.exists():
             return None
         found = self.files.read_json(self.files.threshold_file)
-        if not (isinstance(found.get("threshold"), int | float) and found.get("score") in SCORES):
+        level, score = found.get("threshold"), found.get("score")
+        if type(level) not in (int, float) or not isinstance(score, str) or score not in SCORES:
             raise errors.DamagedFile(
                 f"{self.files.threshold_file} is not what `selfadapt threshold` writes: set it anew"
             )

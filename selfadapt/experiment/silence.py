@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from selfadapt import selective
-from selfadapt.data.feed import Feed
-from selfadapt.data.unlabelled import read_inputs
 from selfadapt.engine.evaluate import Tick
 from selfadapt.engine.machine import Machine
 from selfadapt.engine.scores import Scored, main_score, scored
 from selfadapt.engine.work import Parts
-from selfadapt.errors import BadInput
 from selfadapt.methods import Method
 from selfadapt.selective.summary import COVERAGES, summary
 
@@ -25,8 +21,6 @@ def silence_figures(
     machine: Machine,
     *,
     score: str,
-    against: str | None,
-    root: str | None,
     tick: Tick,
 ) -> dict[str, Any]:
     """On the test part: by `score` (auto: the method's own, else the softmax) what the summary says
@@ -34,9 +28,9 @@ def silence_figures(
     assert parts.test is not None and parts.test_labels is not None  # noqa: PT018
     of = scored(method, parts.test, machine, tick=tick)
     name = main_score(of.scores) if score == "auto" else score
-    if name not in of.scores:
-        raise BadInput(f"train.score={score}: this run has {', '.join(of.scores)}")
-    others = None if against is None else _others(method, parts, machine, against, root, tick)
+    others = None
+    if parts.others is not None:
+        others = scored(method, parts.others, machine, tick=tick).scores
     told = summary(of.probs, of.scores, parts.test_labels, others)
     found = {"score": name, "calibration_error": told["calibration_error"]}
     found |= told["scores"][name]
@@ -47,18 +41,6 @@ def silence_figures(
     for other, figures in told["scores"].items():
         found |= {f"{figure}_by_{other}": value for figure, value in figures.items()}
     return found
-
-
-def _others(
-    method: Method, parts: Parts, machine: Machine, source: str, root: str | None, tick: Tick
-) -> Mapping[str, Any]:
-    if source == "left_out":
-        assert parts.left_out is not None
-        return scored(method, parts.left_out, machine, tick=tick).scores
-    reading = {} if root is None else {"root": root}
-    found = read_inputs(source, parts.train.inputs.shape, reading)
-    feed = Feed(found.inputs, np.arange(len(found.inputs)), device=machine.device)
-    return scored(method, feed, machine, tick=tick).scores
 
 
 def _as_promised(held: Scored, of: Scored, name: str, labels: Any) -> dict[str, Any]:

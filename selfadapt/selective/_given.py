@@ -12,15 +12,22 @@ Bools = NDArray[np.bool_]
 
 
 def scores(given: ArrayLike, name: str = "score") -> Floats:
-    found = np.asarray(given)
+    found = numbers(given, name)
     if found.ndim != 1 or not len(found):
         raise BadInput(
             f"{name} must be one number a sample, of one sample or more; got shape {found.shape}"
         )
+    return found
+
+
+def numbers(given: ArrayLike, name: str) -> Floats:
     try:
-        return found.astype(np.float64)
-    except (TypeError, ValueError):
-        raise BadInput(f"{name} must be numbers; got {found.dtype}") from None
+        found = np.asarray(given)
+    except ValueError as error:  # lines of unequal length
+        raise BadInput(f"{name} must be an array: {error}") from None
+    if found.dtype.kind not in "biuf":
+        raise BadInput(f"{name} must be numbers; got {found.dtype}")
+    return found.astype(np.float64)
 
 
 def with_correct(score: ArrayLike, correct: ArrayLike) -> tuple[Floats, Bools]:
@@ -37,24 +44,30 @@ def with_correct(score: ArrayLike, correct: ArrayLike) -> tuple[Floats, Bools]:
 
 
 def share(given: float, name: str) -> float:
-    if not 0 <= given <= 1:  # nor NaN
+    if not 0 <= _number(given, name) <= 1:  # nor NaN
         raise BadInput(f"{name} is a share from 0 to 1; got {given}")
     return float(given)
 
 
 def inside(given: float, name: str) -> float:
-    if not 0 < given < 1:
+    if not 0 < _number(given, name) < 1:
         raise BadInput(f"{name} lies between 0 and 1; got {given}")
     return float(given)
 
 
+def _number(given: float, name: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float | np.number):
+        raise BadInput(f"{name} must be a number; got {given!r}")
+    return float(given)
+
+
 def table(given: ArrayLike, name: str) -> Floats:
-    found = np.asarray(given)
+    found = numbers(given, name)
     if found.ndim != 2 or found.shape[1] < 2:
         raise BadInput(
             f"{name} must be [samples, classes], two classes or more; got shape {found.shape}"
         )
-    return found.astype(np.float64)
+    return found
 
 
 def ends(ordered: Floats) -> NDArray[np.int64]:

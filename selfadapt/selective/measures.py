@@ -11,6 +11,8 @@ from selfadapt.selective._given import Bools, scores, with_correct
 
 def answered(score: ArrayLike, threshold: float) -> Bools:
     """Which samples a threshold answers."""
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.number):
+        raise BadInput(f"threshold must be a number; got {threshold!r}")
     found: Bools = scores(score) <= threshold
     return found
 
@@ -46,8 +48,8 @@ def calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 15)
     """How far confidence is from accuracy, mean over equally wide bins weighted by their samples
     (ECE). A bin holds its lower edge, and confidence 1 is a bin of its own, as in torchmetrics."""
     of, right = with_correct(confidence, correct)
-    if bins < 1:
-        raise BadInput(f"bins must be at least 1; got {bins}")
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
+        raise BadInput(f"bins must be a whole number of at least 1; got {bins!r}")
     if not ((of >= 0) & (of <= 1)).all():
         raise BadInput("confidence must lie in 0 to 1")
     edges = np.linspace(0, 1, bins + 1)

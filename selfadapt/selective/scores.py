@@ -33,8 +33,8 @@ def entropy(probs: ArrayLike) -> Floats:
 def energy(logits: ArrayLike) -> Floats:
     """− log Σ exp z (Liu et al. 2020)."""
     of = table(logits, "logits")
-    top = of.max(axis=1)
-    found: Floats = -(top + np.log(np.exp(of - top[:, None]).sum(axis=1)))
+    with np.errstate(invalid="ignore"):
+        found: Floats = -np.logaddexp.reduce(of, axis=1)
     return found
 
 

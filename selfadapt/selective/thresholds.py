@@ -54,7 +54,7 @@ def threshold_for_cost(score: ArrayLike, correct: ArrayLike, abstain: float) -> 
 def threshold_for_risk(
     score: ArrayLike, correct: ArrayLike, risk: float, confidence: float = 0.95
 ) -> Guarantee:
-    """The widest coverage at which the error on new samples is at most `risk`, with this
+    """As wide a coverage as is found at which the error on new samples is at most `risk`, with this
     confidence: selection with guaranteed risk (Geifman & El-Yaniv 2017, algorithm 2), a search by
     halves in which each look may be mistaken with an equal share of 1 − confidence. Unlike theirs
     it passes over sets so small that not even a faultless one would do. The promise is for samples
@@ -82,12 +82,16 @@ def threshold_for_risk(
 def _widest(
     look: Callable[[int], Guarantee], risk: float, delta: float, known: int
 ) -> Guarantee | None:
-    least, most, found = _smallest(risk, delta, known), known, None
+    """By halves over all sizes, so that the looks for one risk are those for another as far as they
+    agree. A set too small for even a faultless one to do is no reason to look at smaller ones."""
+    least, most, found, enough = 1, known, None, _smallest(risk, delta, known)
     while least <= most:
         size = (least + most + 1) // 2
         one = look(size)
         if one.best_risk <= risk:
-            least, found = size + 1, one
+            found = one
+        if one.best_risk <= risk or size < enough:
+            least = size + 1
         else:
             most = size - 1
     return found
@@ -98,11 +102,10 @@ def _lowest(look: Callable[[int], Guarantee], delta: float, known: int) -> float
     below, reached = 0.0, 1.0
     while reached - below > 1e-5:
         middle = (below + reached) / 2
-        found = _widest(look, middle, delta, known)
-        if found is None:
+        if _widest(look, middle, delta, known) is None:
             below = middle
         else:
-            reached = found.best_risk
+            reached = middle
     return reached
 
 
@@ -120,7 +123,7 @@ def risk_bound(errors: int, answers: int, delta: float) -> float:
     from scipy.special import betaincinv  # slow to import, and used here only
 
     inside(delta, "delta")
-    if not 0 <= errors <= answers:
+    if not (0 <= errors <= answers and float(errors).is_integer() and float(answers).is_integer()):
         raise BadInput(f"there cannot be {errors} errors among {answers} answers")
     return 1.0 if errors == answers else float(betaincinv(errors + 1, answers - errors, 1 - delta))
 

@@ -73,12 +73,14 @@ def test_how_well_scores_tell_them_apart(tmp_path: Path) -> None:
     [
         ({"train.score": "none", "train.against": "digits"}, "give train.score=auto too"),
         ({"data.test": 0.0}, "measures on a test part, and data.test=0 leaves none"),
-        ({"train.score": "abstain"}, "this run has softmax, margin, entropy, energy, dropout"),
+        ({"train.against": "no such file.csv"}, "no such file.csv"),
+        ({"train.score": "abstain"}, "there is auto, softmax, margin, entropy, energy, dropout"),
     ],
 )
 def test_scores_that_cannot_be(settings: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=said):
         fit(blobs(100), tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists(), "it is told before anything is trained"
 
 
 def test_thresholds_from_the_calibration_part_are_used_on_the_test_part(tmp_path: Path) -> None:
