@@ -100,6 +100,8 @@ def _summarise(run: Run, screen: Any) -> None:
     screen.print(f"\nEverything is in {run.path}. Next:", markup=False)
     clean = f"{run.path.name}-clean.csv" if Path("clean.csv").exists() else "clean.csv"
     screen.print(f"  selfadapt labels {quoted} --to {shlex.quote(clean)}", markup=False)
+    if run.about["data"].get("calibration"):
+        screen.print(f"  selfadapt threshold {quoted} --coverage 0.9", markup=False)
     screen.print(f"  selfadapt predict {quoted} DATA --to predictions.csv", markup=False)
 
 

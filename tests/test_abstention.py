@@ -85,6 +85,16 @@ def test_the_calibration_part_neither_trains_nor_chooses(out: Path) -> None:
     assert not any(label for label, out in zip(corrected, held, strict=True) if out)
 
 
+def test_the_next_step_is_told(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick = ["--net", "mlp", "--set", "train.epochs=1", "--set", "train.batch=20"]
+    for share, told_of in ((0.2, True), (0.0, False)):
+        out, asked = tmp_path / f"run {share}", f"data.calibration={share}"
+        text = told(capsys, "fit", source, "--out", out, *quick, "--set", asked)
+        assert (f"selfadapt threshold '{out}' --coverage 0.9" in text) == told_of
+
+
 def test_validation_is_the_same_with_and_without_a_calibration_part(
     source: Path, out: Path, tmp_path: Path
 ) -> None:
