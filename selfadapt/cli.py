@@ -99,18 +99,14 @@ def _summarise(run: Run, screen: Any) -> None:
     quoted = shlex.quote(str(run.path))
     screen.print(f"\nEverything is in {run.path}. Next:", markup=False)
     clean = f"{run.path.name}-clean.csv" if Path("clean.csv").exists() else "clean.csv"
-    screen.print(f"  selfadapt labels {quoted} --to {shlex.quote(clean)}", markup=False)
-    if run.about["data"].get("calibration"):
-        screen.print(f"  selfadapt threshold {quoted} --coverage 0.9", markup=False)
-    screen.print(f"  selfadapt predict {quoted} DATA --to predictions.csv", markup=False)
+    steps = [f"labels {quoted} --to {shlex.quote(clean)}"]
+    steps += [f"threshold {quoted} --coverage 0.9"] * bool(run.about["data"].get("calibration"))
+    for step in (*steps, f"predict {quoted} DATA --to predictions.csv"):
+        screen.print(f"  selfadapt {step}", markup=False)
 
 
 @app.command
-def demo(
-    *,
-    out: Path,
-    seeds: int = 1,
-) -> None:
+def demo(*, out: Path, seeds: int = 1) -> None:
     """Watch wrong labels ruin ordinary training, and self-adaptive training survive them.
 
     Trains both on handwritten digits of which 40 % got a random label. Takes under three minutes.
