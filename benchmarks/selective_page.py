@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from writing import ROOT
 
 from selfadapt import tables
+from selfadapt.selective.scores import SCORES
+from selfadapt.selective.summary import COVERAGES
 from selfadapt.tables import Row
 
-SHARES = (100, 95, 90, 85, 80, 75, 70)
-SCORES = ("abstain", "softmax", "margin", "entropy", "energy", "dropout")
+SHARES = [round(100 * coverage) for coverage in COVERAGES]
 METHODS = ("erm", "sat_selective", "deep_gamblers", "selectivenet")
 STUDIES = {
     "selective": "Digits",

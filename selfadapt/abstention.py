@@ -12,7 +12,7 @@ import numpy as np
 
 from selfadapt import errors, selective
 from selfadapt.data.part import Progress
-from selfadapt.engine.scores import SCORES, Scored, main_score, scores_of
+from selfadapt.engine.scores import Scored, main_score, scores_of
 from selfadapt.errors import BadInput
 from selfadapt.experiment.again import (
     HeldOut,
@@ -22,6 +22,7 @@ from selfadapt.experiment.again import (
     own_test_part,
 )
 from selfadapt.experiment.run import Run, open_run
+from selfadapt.selective.scores import SCORES
 from selfadapt.selective.summary import summary
 from selfadapt.tables import silence
 
@@ -130,9 +131,7 @@ def _others(run: Run, source: str, reading: Mapping[str, Any], show: Show) -> Sc
         return run.scored(inputs, tick=_tick(show, "scoring the others"))
     features = run.about["data"].get("features")
     found = read_inputs(source, run.shape, reading, _progress(show), features)
-    rows = np.setdiff1d(np.arange(len(found.inputs)), np.array(list(found.unreadable), np.int64))
-    if not len(rows):
-        raise BadInput(f"of the {len(found.inputs):,} files in {source} none could be read")
+    rows = found.readable(source)
     return run.scored(found.inputs, None, rows, _tick(show, "scoring the others"))
 
 

@@ -10,12 +10,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError
 
 import selfadapt
 from selfadapt import errors, launched, selective_verbs, study_verbs
+from selfadapt.parameters import Sets
 
 if TYPE_CHECKING:
     from selfadapt.experiment import Run
@@ -28,8 +29,6 @@ app = App(
     help_format="markdown",
     suppress_keyboard_interrupt=False,  # `run` says what is to be said
 )
-
-Sets = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 
 
 @app.command

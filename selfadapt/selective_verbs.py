@@ -8,13 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
 from selfadapt import errors
-
-Sets = Annotated[list[str] | None, Parameter(name="--set", negative="")]
-Several = Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)]
-Flag = Parameter(negative="")
+from selfadapt.parameters import Flag, Sets, Several
 
 
 def evaluate(

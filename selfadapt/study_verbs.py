@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from selfadapt import errors, launched
+from selfadapt.parameters import Flag, Sets, Several
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from selfadapt.reproduce import Group, Report, Study
 
-Sets = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 Where = Annotated[list[str] | None, Parameter(negative="")]
-Flag = Parameter(negative="")
-Several = Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)]
 
 
 def reproduce(

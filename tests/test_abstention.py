@@ -154,6 +154,18 @@ def test_scores_are_those_of_the_outputs(name: str) -> None:
     np.testing.assert_allclose(found.scores["dropout"], by_dropout(method, features), rtol=0.35)
 
 
+@pytest.mark.parametrize(("names", "passes"), [([], 1), (["softmax"], 1), (["energy"], 1)])
+def test_predictions_alone_take_one_pass(names: list[str], passes: int) -> None:
+    x, y = blobs(40)
+    method = build("erm", Twice, torch.tensor(y), CLASSES, {}).eval()
+    seen: list[int] = []
+    method.net.register_forward_hook(lambda *_: seen.append(1))
+    feed = Feed(InMemory(torch.tensor(x)), np.arange(40))
+    found = scored(method, feed, this_machine("fp32"), names)
+    assert len(seen) == passes
+    assert list(found.scores) == names
+
+
 def by_dropout(method: Any, features: torch.Tensor) -> np.ndarray:
     """With masks of our own: so near only as 100 passes make it."""
     random = np.random.default_rng(0)

@@ -29,7 +29,7 @@ TIERS = [
     "experiment",
     "tables audit",
     "reproduce report review",
-    "integrations abstention hand_over catalogue terminal demo "
+    "integrations parameters abstention hand_over catalogue terminal demo "
     "study_verbs selective_verbs cli __main__",
 ]
 TIER = {room: number for number, tier in enumerate(TIERS) for room in tier.split()}

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from selfadapt.data import arrays
 from selfadapt.data.images import as_tensor, open_images
@@ -25,6 +27,13 @@ class Unlabelled:
     ids: tuple[str, ...]
     id_name: str
     unreadable: Mapping[int, str]
+
+    def readable(self, name: str | Path) -> NDArray[np.int64]:
+        """The rows that could be read, of which there must be some."""
+        rows = np.setdiff1d(np.arange(len(self.ids)), np.array(list(self.unreadable), np.int64))
+        if not len(rows):
+            raise BadInput(f"of the {len(self.ids):,} samples in {name} none could be read")
+        return rows
 
 
 def read_inputs(

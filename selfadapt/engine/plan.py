@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from selfadapt.errors import BadInput
+from selfadapt.errors import BadInput, unknown
+from selfadapt.selective.scores import SCORES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,8 @@ class Plan:
     workers: processes that decode, for sets too large for memory.
     curves: after each epoch look at all training samples as they are, for the curves of a study:
       how many are fitted, and how many are truly right among the untouched and the corrupted.
-    score: after the last epoch, measure on the test part when not to answer, by this score; auto is
-      the method's own, else softmax (docs/selective.md).
+    score: after the last epoch, measure on the test part when not to answer, by this score of
+      docs/selective.md; auto is the method's own, else softmax (docs/selective.md).
     against: samples of another kind, which the scores should tell apart: a file, folder or name; or
       left_out, those of classes in data.without.
     save_seconds: how long until the next checkpoint; 0 is at the end of every epoch.
@@ -64,9 +65,7 @@ class Plan:
     compile: bool = False
     workers: int = 2
     curves: bool = False
-    score: Literal[
-        "none", "auto", "abstain", "softmax", "margin", "entropy", "energy", "dropout"
-    ] = "none"
+    score: str = "none"
     against: str | None = None
     save_seconds: float = 30.0
     trackers: list[str] | None = None
@@ -92,6 +91,8 @@ class Plan:
             raise BadInput(f"train.accumulate={self.accumulate} exceeds train.batch={self.batch}")
         if self.clip is not None:
             self._positive("clip", self.clip)
+        if self.score not in (known := ("none", "auto", *SCORES)):
+            raise unknown("train.score", self.score, known)
         if self.against is not None and self.score == "none":
             raise BadInput("train.against is for scores to tell apart: give train.score=auto too")
         if self.schedule in ("milestones", "restarts", "linear") and not self.milestones:

@@ -18,15 +18,8 @@ from selfadapt.errors import BadInput
 from selfadapt.head import last_linear, with_features
 from selfadapt.methods import Method
 from selfadapt.randomness import key
+from selfadapt.selective.scores import SCORES
 
-SCORES = {
-    "abstain": "the method's own, where it has one",
-    "softmax": "1 - the largest probability",
-    "margin": "1 - the difference of the two largest probabilities",
-    "entropy": "that of the probabilities",
-    "energy": "-log Σ exp of the outputs",
-    "dropout": "variance of the probabilities over 100 passes with dropout on the features",
-}
 PASSES, DROPOUT = 100, 0.5
 
 
@@ -50,13 +43,19 @@ def scored(
     """`names`: only these scores, of those that this method has; none is all of them."""
     classes = method.num_classes
     there = [name for name in scores_of(method) if names is None or name in names]
-    dropout = "dropout" in there
 
     def look(x: Tensor) -> Tensor:
-        logits, probs = method.logits(x).float(), method.predict(x)
-        none = logits.new_zeros(len(x))
+        """Of the net no more passes than it takes: predictions alone are one."""
+        if "energy" in there:
+            logits = method.logits(x).float()
+            own = type(method).predict is not Method.predict
+            probs = method.predict(x) if own else logits.softmax(dim=1)
+        else:
+            probs = method.predict(x)
+            logits = torch.zeros_like(probs)  # not asked for
+        none = probs.new_zeros(len(x))
         doubt = method.abstain(x).float() if "abstain" in there else none
-        varied = _variance(method, x) if dropout else none
+        varied = _variance(method, x) if "dropout" in there else none
         return torch.cat([logits, probs, doubt[:, None], varied[:, None]], dim=1)
 
     found = passes(method, feed, machine, look, 2 * classes + 2, rows, tick).numpy()

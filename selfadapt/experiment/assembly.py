@@ -230,8 +230,7 @@ def _others(data: LabelledData, plan: Plan, shared: Mapping[str, Any]) -> Feed |
     root = data.source.get("root")
     reading = {} if root is None else {"root": root}
     found = read_inputs(plan.against, data.inputs.shape, reading, features=data.features)
-    rows = np.setdiff1d(np.arange(len(found.inputs)), np.array(list(found.unreadable), np.int64))
-    return Feed(found.inputs, rows, **shared)
+    return Feed(found.inputs, found.readable(plan.against), **shared)
 
 
 def _held_out(

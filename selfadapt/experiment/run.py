@@ -21,11 +21,12 @@ from selfadapt.engine.evaluate import Tick, probabilities
 from selfadapt.engine.machine import this_machine
 from selfadapt.engine.plan import Plan
 from selfadapt.engine.resume import restore
-from selfadapt.engine.scores import SCORES, Scored, scored
+from selfadapt.engine.scores import Scored, scored
 from selfadapt.experiment.assembly import NAMELESS, Experiment, Net, build_method
 from selfadapt.methods import Method
 from selfadapt.rundir import RunDir
 from selfadapt.selective import answered
+from selfadapt.selective.scores import SCORES
 
 
 class Run:

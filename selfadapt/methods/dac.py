@@ -94,10 +94,6 @@ class Abstaining(Method):
         rises = max(1, self.epochs - 1 - self.first_abstention())
         return self.first_alpha + (self.final - self.first_alpha) * (since / rises)
 
-    def logits(self, x: Tensor) -> Tensor:
-        """Of the classes, had it to answer."""
-        return self.net(x)[:, :-1].float()  # type: ignore[no-any-return]
-
     def abstain(self, x: Tensor) -> Tensor:
         return self.net(x).float().softmax(dim=1)[:, -1]  # type: ignore[no-any-return]
 

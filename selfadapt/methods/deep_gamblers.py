@@ -57,9 +57,6 @@ class DeepGamblers(Method):
             values = losses.gambler(logits, batch.y, self.reward)
         return StepLoss(values, torch.ones_like(values), classes.detach())
 
-    def logits(self, x: Tensor) -> Tensor:
-        return self.net(x)[:, :-1].float()  # type: ignore[no-any-return]
-
     def abstain(self, x: Tensor) -> Tensor:
         """P_C."""
         return self.net(x).float().softmax(dim=1)[:, -1]  # type: ignore[no-any-return]

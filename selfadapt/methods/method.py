@@ -97,8 +97,9 @@ class Method(nn.Module, ABC):
         return self.loss(batch, epoch)
 
     def logits(self, x: Tensor) -> Tensor:
-        """[B, C] outputs for the classes before softmax, in fp32."""
-        return self.net(x).float()  # type: ignore[no-any-return]
+        """[B, C] outputs for the classes before softmax, in fp32; of a net with one more, which
+        abstains, without that."""
+        return self.net(x)[:, : self.num_classes].float()  # type: ignore[no-any-return]
 
     def predict(self, x: Tensor) -> Tensor:
         """[B, C] probabilities, in fp32."""

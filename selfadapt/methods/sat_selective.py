@@ -61,9 +61,6 @@ class SATSelective(Method):
             values = losses.adaptive_abstention(logits, believed, batch.y)
         return StepLoss(values, torch.ones_like(values), classes.detach())
 
-    def logits(self, x: Tensor) -> Tensor:
-        return self.net(x)[:, :-1].float()  # type: ignore[no-any-return]
-
     def abstain(self, x: Tensor) -> Tensor:
         """P_C."""
         return self.net(x).float().softmax(dim=1)[:, -1]  # type: ignore[no-any-return]

@@ -8,6 +8,15 @@ from numpy.typing import ArrayLike
 from selfadapt.errors import BadInput
 from selfadapt.selective._given import Floats, table
 
+SCORES = {
+    "abstain": "the method's own, where it has one",
+    "softmax": "1 - the largest probability",
+    "margin": "1 - the difference of the two largest probabilities",
+    "entropy": "that of the probabilities",
+    "energy": "-log Σ exp of the outputs",
+    "dropout": "variance of the probabilities over 100 passes with dropout on the features",
+}
+
 
 def max_softmax(probs: ArrayLike) -> Floats:
     """1 − the largest probability: softmax response (Hendrycks & Gimpel 2017)."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,8 +58,8 @@ def threshold_for_risk(
     """As wide a coverage as is found at which the error on new samples is at most `risk`, with this
     confidence: selection with guaranteed risk (Geifman & El-Yaniv 2017, algorithm 2), a search by
     halves in which each look may be mistaken with an equal share of 1 − confidence. Unlike theirs
-    it passes over sets so small that not even a faultless one would do. The promise is for samples
-    drawn like these, and needs these to be new to the model."""
+    it turns back from sets so small that not even a faultless one would do. The promise is for
+    samples drawn like these, and needs these to be new to the model."""
     of, right = with_correct(score, correct)
     wanted, delta = share(risk, "risk"), 1 - inside(confidence, "confidence")
     order = np.argsort(of, kind="stable")
@@ -68,36 +69,41 @@ def threshold_for_risk(
         return Guarantee(None, None, 0.0, 1.0)
     delta /= math.ceil(math.log2(known + 1))  # of the looks that a search by halves may take
 
-    def look(size: int) -> Guarantee:
+    @functools.cache
+    def look(size: int) -> _Look:
         count = int(np.searchsorted(ordered, ordered[size - 1], side="right"))  # all of its score
         bound = risk_bound(int(errors[count - 1]), count, delta)
-        return Guarantee(float(ordered[size - 1]), bound, count / len(of), bound)
+        return _Look(float(ordered[size - 1]), bound, count / len(of))
 
-    looks = functools.cache(look)
-    found = _widest(looks, wanted, delta, known)
-    best = _lowest(looks, delta, known)
-    return replace(found or Guarantee(None, None, 0.0, best), best_risk=best)
+    found, best = _widest(look, wanted, delta, known), _lowest(look, delta, known)
+    if found is None:
+        return Guarantee(None, None, 0.0, best)
+    return Guarantee(found.threshold, found.bound, found.coverage, best)
 
 
-def _widest(
-    look: Callable[[int], Guarantee], risk: float, delta: float, known: int
-) -> Guarantee | None:
+class _Look(NamedTuple):
+    threshold: float
+    bound: float
+    coverage: float
+
+
+def _widest(look: Callable[[int], _Look], risk: float, delta: float, known: int) -> _Look | None:
     """By halves over all sizes, so that the looks for one risk are those for another as far as they
     agree. A set too small for even a faultless one to do is no reason to look at smaller ones."""
     least, most, found, enough = 1, known, None, _smallest(risk, delta, known)
     while least <= most:
         size = (least + most + 1) // 2
         one = look(size)
-        if one.best_risk <= risk:
+        if one.bound <= risk:
             found = one
-        if one.best_risk <= risk or size < enough:
+        if one.bound <= risk or size < enough:
             least = size + 1
         else:
             most = size - 1
     return found
 
 
-def _lowest(look: Callable[[int], Guarantee], delta: float, known: int) -> float:
+def _lowest(look: Callable[[int], _Look], delta: float, known: int) -> float:
     """The lowest risk that the search finds a threshold for, to a thousandth of a percent."""
     below, reached = 0.0, 1.0
     while reached - below > 1e-5:

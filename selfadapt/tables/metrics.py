@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from selfadapt import errors
+from selfadapt.selective.scores import SCORES
+from selfadapt.selective.summary import COVERAGES
 from selfadapt.tables.row import Curve, Row
 
 Unit = Literal["share", "times", "number"]
@@ -34,8 +36,7 @@ def _difference(one: float, other: float) -> float:
     return one - other
 
 
-_SHARES = (100, 95, 90, 85, 80, 75, 70)
-_SCORES = ("abstain", "softmax", "margin", "entropy", "energy", "dropout")
+_SHARES = [round(100 * coverage) for coverage in COVERAGES]
 _BY_SCORE = {
     **{f"error_at_{x}": (f"error where {x} % are answered", f"{x} %", "error") for x in _SHARES},
     "aurc": ("area under error against coverage", "AURC", "area"),
@@ -48,7 +49,7 @@ _SILENCE = {
     **{
         f"{name}_by_{score}": Metric(f"{words}, by {score}", f"{short} {score}", noun, epoch="")
         for name, (words, short, noun) in _BY_SCORE.items()
-        for score in _SCORES
+        for score in SCORES
     },
     **{
         f"held_out_{what}_at_{x}": Metric(
